@@ -1,0 +1,30 @@
+// Quantities with units: one parser and one formatter for files and command line.
+//
+// "450 GB/s", "1.8 us", "80 GB" (decimal) or "80 GiB", "3.6 Tb/s" (bits), "989 TFLOP/s", "4 B". A space between
+// number and unit is optional. Values are kept as doubles in the base unit: bytes, seconds, bytes/s, FLOP/s.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace meshweave {
+
+enum class QuantityKind : unsigned char { bytes, seconds, bytes_per_second, flops_per_second };
+
+struct ParsedQuantity {
+  double value = 0;     // in the base unit, when `error` is empty
+  std::string error;    // what is wrong (expected e.g. "450 GB/s"); empty when parsed
+};
+
+// Parses `text` as a quantity of `kind`. Refuses missing units, other dimensions, NaN and infinities.
+ParsedQuantity parse_quantity(std::string_view text, QuantityKind kind);
+
+// Shortest readable form that parses back within 1e-3 relative: format_quantity(4.5e11, bytes_per_second) is
+// "450 GB/s"; bytes use binary prefixes when `binary`.
+std::string format_quantity(double value, QuantityKind kind, bool binary = false);
+
+// An example of the kind for error messages, for example "450 GB/s".
+std::string_view example_quantity(QuantityKind kind);
+
+}  // namespace meshweave

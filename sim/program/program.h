@@ -1,0 +1,281 @@
+// A program: for every rank the list of tensor operations of one training step, in issue order.
+//
+// What is the same for many ops is stored once: an OpSpec (kind, attributes, shapes of its operands) serves every
+// layer and micro-batch, a TensorSpec every tensor of one shape and name. A Body is the flat op list of all ranks
+// that differ only in coordinates; offsets, groups and peers are functions of the rank's coordinates.
+//
+//   rank 5 ─ body_of_rank ─► Body 1: ops[0] = {spec 17, layer 3, micro-batch 0, operands → tensors → storages}
+//                                                └► OpSpec 17: matmul "qkv" forward on stream "compute"
+//
+// Dependencies are not stored: sim/program/waits.h derives them. Costs are not stored either: sim/program/work.h
+// derives FLOPs and bytes from the shapes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/transformer.h"
+#include "sim/layout/process_grid.h"
+#include "sim/scenario/scenario.h"
+
+namespace meshweave {
+
+// What a storage's bytes are counted as.
+enum class Category : std::uint8_t {
+  parameters,
+  main_gradients,
+  optimizer_state,
+  activations,
+  boundary,       // received and sent stage inputs, outputs and their gradients
+  communication,  // results of gathers and scatters
+  workspace,      // gradients of activations and other transients of a backward
+};
+constexpr int category_count = 7;
+std::string_view name_of(Category);
+
+// A contiguous piece of device memory. Persistent storages (parameters, main gradients, optimizer state) live
+// for the whole step and carry their content into the next; a transient storage holds exactly one tensor.
+struct Storage {
+  std::int64_t bytes = 0;
+  Category category = Category::activations;
+  bool persistent = false;
+};
+
+// Local extent of one dimension, and the axes that shard the global one (cp major, tp minor when both do).
+struct Dimension {
+  std::int64_t size = 1;
+  AxisMask sharded_over = 0;
+  bool operator==(const Dimension&) const = default;
+};
+
+constexpr int max_dimensions = 4;
+
+// Name, local shape and dtype of a tensor, and the axes over which its value is still a partial sum. Activations
+// are [sequence, batch, features…]; a gradient is named "d(NAME)", a main gradient "grad(NAME)".
+struct TensorSpec {
+  std::string name;
+  std::array<Dimension, max_dimensions> dimensions{};
+  std::uint8_t rank = 0;  // used dimensions
+  DType dtype = DType::bf16;
+  AxisMask partial = 0;
+  std::uint8_t module = 0;  // index into Program::grids
+  bool operator==(const TensorSpec&) const = default;
+
+  std::int64_t elements() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dimensions[static_cast<std::size_t>(i)].size;
+    return n;
+  }
+  std::int64_t bytes() const { return elements() * bytes_of(dtype); }
+};
+
+// A view of a storage. The view starts at offset + index·bytes, where index is the rank's position along
+// `offset_axes` (0 when empty): a data-parallel shard of a flat buffer has offset_axes = {dp}.
+struct Tensor {
+  std::uint32_t spec = 0;
+  std::uint32_t storage = 0;
+  std::int64_t offset = 0;
+  std::int16_t layer = -1;        // global layer; −1 outside layers
+  std::int16_t micro_batch = -1;  // −1 for persistent tensors
+  AxisMask offset_axes = 0;
+};
+
+enum class OpKind : std::uint8_t {
+  // compute
+  matmul,                // MatmulForm; forward: reads x, W[, bias], writes one or several y (the concatenation of
+                         // their last dimensions is the product); data_gradient: reads dy…, W, writes dx;
+                         // weight_gradient: reads dy…, x, dW, writes dW (accumulates in place)
+  bias_gradient,         // reads dy…, db, writes db (accumulates)
+  attention,             // fused: reads q, k, v, writes o[, log-sum-exp][, mask]
+  attention_backward,    // reads do, q, k, v, o, lse[, mask], writes dq, dk, dv
+  batched_matmul,        // unfused attention, BatchedForm
+  softmax,               // reads scores, writes probabilities
+  softmax_backward,      // reads dp, p, writes ds
+  dropout,               // reads x, writes y, mask (1 byte per element)
+  dropout_backward,      // reads dy, mask, writes dx
+  norm,                  // reads x, γ[, β], writes y[, statistics]
+  norm_backward,         // reads dy, x, statistics, γ, writes dx
+  norm_weight_gradient,  // reads dy, x, statistics, dγ[, dβ], writes dγ[, dβ] (accumulates)
+  activation,            // reads x, writes y
+  activation_backward,   // reads dy, x, writes dx
+  rope,                  // reads q, k, writes q', k'
+  rope_backward,         // reads dq', dk', writes dq, dk
+  residual_add,          // reads residual, y[, bias], writes out[, mask]: out = residual + dropout(y + bias)
+  add,                   // reads two or more tensors, writes their sum
+  embedding,             // reads ids, table, writes y (partial over the axes that shard the vocabulary)
+  embedding_gradient,    // reads dy, ids, dtable, writes dtable (accumulates)
+  position_add,          // reads x, table, writes x + table[position]
+  position_gradient,     // reads dy, dtable, writes dtable (accumulates)
+  cross_entropy_max,     // reads logits, writes the local maximum per token
+  cross_entropy_sum,     // reads logits, maximum, labels, writes exp(logits − max) and [2]: Σexp, target logit
+  cross_entropy_loss,    // reads sums, maximum, loss, writes loss (accumulates Σ over tokens × scale)
+  cross_entropy_backward,  // reads exp, sums, labels, writes dlogits × scale
+  slice,                 // reads x, writes the rank's own part along dimension `dimension`
+  concat,                // reads parts, writes them joined along `dimension`
+  cast,                  // reads x, writes x in another dtype
+  fill,                  // writes a constant (0)
+  gradient_norm,         // reads gradients, writes Σ of squares (replicated tensors count on coordinate 0 only)
+  clip,                  // reads Σ of squares and gradients, writes the gradients × min(1, clip/norm)
+  adam,                  // reads gradient, main parameter, m, v, writes main parameter, m, v, parameter
+  copy_to_host,
+  copy_to_device,
+  // communication; operands are the rank's own input and output
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  reduce,
+  broadcast,
+  all_to_all,
+  point_to_point,        // a batch of messages posted together: reads what is sent, writes what is received
+};
+std::string_view name_of(OpKind);
+constexpr bool is_communication(OpKind k) { return k >= OpKind::all_reduce; }
+constexpr bool is_collective(OpKind k) { return k >= OpKind::all_reduce && k != OpKind::point_to_point; }
+
+enum class MatmulForm : std::uint8_t { forward, data_gradient, weight_gradient };
+// Unfused attention: scores = q·kᵀ, context = p·v, and their four gradients.
+enum class BatchedForm : std::uint8_t { scores, context, d_probabilities, d_value, d_query, d_key };
+enum class ReduceOp : std::uint8_t { sum, max };
+
+// What an op belongs to; also what the timeline colours.
+enum class Phase : std::uint8_t {
+  forward,
+  backward_data,
+  backward_weight,
+  recompute,         // re-emitted forward
+  gradient_reduce,   // sums of gradients over ranks after the last micro-batch
+  optimizer,
+  parameter_gather,
+};
+constexpr int phase_count = 7;
+std::string_view name_of(Phase);
+
+struct OpAttributes {
+  MatmulForm matmul = MatmulForm::forward;
+  BatchedForm batched = BatchedForm::scores;
+  ReduceOp reduce = ReduceOp::sum;
+  Activation activation = Activation::gelu;
+  Norm norm = Norm::layer_norm;
+  AttentionMask mask = AttentionMask::causal;
+  bool bias = false;            // matmul, residual_add: the last read operand is a bias
+  std::uint8_t dimension = 0;   // all_gather, reduce_scatter, slice, concat: the dimension that changes
+  std::int16_t root = 0;        // reduce, broadcast: position of the root in the group
+  double dropout = 0;
+  double scale = 1;             // cross entropy: 1 / global token count; attention: softmax scale
+  double limit = 0;             // clip: largest norm
+  bool operator==(const OpAttributes&) const = default;
+};
+
+constexpr std::uint16_t no_group = 0xffff;
+
+// The static part of an op, shared by all its occurrences. `reads` and `writes` are TensorSpec indices in operand
+// order. A group (an index into Program::groups) belongs to collectives only.
+struct OpSpec {
+  OpKind kind = OpKind::fill;
+  Phase phase = Phase::forward;
+  std::uint8_t stream = 0;    // index into Program::streams
+  std::uint8_t module = 0;    // index into Program::grids
+  std::uint16_t group = no_group;
+  bool sync = false;          // holds the host until it ends
+  OpAttributes attributes;
+  std::string label;          // what it computes: "qkv", "attention", "fc1 gather", …
+  std::vector<std::uint32_t> reads;
+  std::vector<std::uint32_t> writes;
+  bool operator==(const OpSpec&) const = default;
+};
+
+struct Op {
+  std::uint32_t spec = 0;
+  std::uint32_t first_operand = 0;  // into Body::operands: reads, then writes, as many as the spec says
+  std::uint32_t first_message = 0;  // point_to_point only: into Body::messages
+  std::uint16_t message_count = 0;
+  std::int16_t layer = -1;          // global layer; −1 outside layers
+  std::int16_t micro_batch = -1;    // −1 outside micro-batches
+  std::int16_t chunk = -1;          // virtual stage of this rank; −1 outside stages
+};
+
+// One end of a transfer. Messages match by (pair of ranks, tag); the order per ordered pair is the same at both
+// ends. `tensor` is the sent or received tensor.
+struct Message {
+  bool send = false;
+  std::uint8_t peer = 0;   // index into Program::peers
+  std::uint32_t tag = 0;   // virtual stage boundary, micro-batch and direction, see message_tag()
+  std::uint32_t tensor = 0;
+};
+// boundary: the global virtual stage that sends forward or receives backward.
+constexpr std::uint32_t message_tag(int boundary, int micro_batch, bool backward) {
+  return (static_cast<std::uint32_t>(micro_batch) << 12 | static_cast<std::uint32_t>(boundary) << 1) |
+         static_cast<std::uint32_t>(backward);
+}
+
+enum class StreamKind : std::uint8_t { compute, tensor, pipeline, data, boundary, copy_out, copy_in };
+std::string_view name_of(StreamKind);
+struct Stream {
+  std::string name;
+  StreamKind kind = StreamKind::compute;
+};
+
+// The members of a rank's group follow from its coordinates in grid `module` (ProcessGrid::group).
+struct Group {
+  std::string name;  // "tp", "dp", "embedding", …
+  std::uint8_t module = 0;
+  std::vector<AxisPattern> patterns;
+  bool operator==(const Group&) const = default;
+  AxisMask axes() const {
+    AxisMask m = 0;
+    for (const AxisPattern& p : patterns) m = static_cast<AxisMask>(m | mask_of(p.axis));
+    return m;
+  }
+};
+
+// The rank whose coordinate along `axis` is `delta` further, cyclically.
+struct Peer {
+  std::uint8_t module = 0;
+  Axis axis = Axis::pp;
+  int delta = 1;
+  bool operator==(const Peer&) const = default;
+};
+
+struct Body {
+  std::string name;  // "stage 0", for people
+  std::vector<Storage> storages;
+  std::vector<Tensor> tensors;
+  std::vector<std::uint32_t> operands;
+  std::vector<Op> ops;
+  std::vector<Message> messages;
+};
+
+struct Program {
+  std::vector<Stream> streams;  // stream 0 is the compute stream
+  std::vector<ProcessGrid> grids;
+  std::vector<Group> groups;
+  std::vector<Peer> peers;
+  std::vector<TensorSpec> tensor_specs;
+  std::vector<OpSpec> op_specs;
+  std::vector<Body> bodies;
+  std::vector<std::uint32_t> body_of_rank;
+
+  int ranks() const { return static_cast<int>(body_of_rank.size()); }
+  const OpSpec& spec(const Op& op) const { return op_specs[op.spec]; }
+  std::span<const std::uint32_t> reads(const Body& body, const Op& op) const {
+    return {body.operands.data() + op.first_operand, spec(op).reads.size()};
+  }
+  std::span<const std::uint32_t> writes(const Body& body, const Op& op) const {
+    return {body.operands.data() + op.first_operand + spec(op).reads.size(), spec(op).writes.size()};
+  }
+  std::span<const Message> messages(const Body& body, const Op& op) const {
+    return {body.messages.data() + op.first_message, op.message_count};
+  }
+  const TensorSpec& tensor_spec(const Body& body, std::uint32_t tensor) const {
+    return tensor_specs[body.tensors[tensor].spec];
+  }
+  // The rank that `peer` names, seen from `rank`.
+  int peer_rank(int rank, const Peer& peer) const;
+  // Bytes [first, last) of its storage that the tensor may occupy on any rank of the body.
+  std::pair<std::int64_t, std::int64_t> byte_range(const Body& body, std::uint32_t tensor) const;
+};
+
+}  // namespace meshweave

@@ -1,0 +1,139 @@
+// A resolved scenario: checked, all references followed, every default filled in. `meshweave check` prints it.
+//
+// Vectors named *_by_module are indexed by the module graph's vertex.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/module_graph.h"
+#include "topologies/cluster.h"
+
+namespace meshweave {
+
+enum class DType : std::uint8_t { bf16, fp16, fp32, fp8, int64, uint8 };
+constexpr std::int64_t bytes_of(DType t) {
+  switch (t) {
+    case DType::bf16:
+    case DType::fp16: return 2;
+    case DType::fp32: return 4;
+    case DType::fp8:
+    case DType::uint8: return 1;
+    case DType::int64: return 8;
+  }
+  return 0;
+}
+std::string_view name_of(DType);
+
+enum class Recompute : std::uint8_t { none, selective, full };
+std::string_view name_of(Recompute);
+
+// The parallel layout of one module (design: "Layout of a module"). cp, tsp, ep, etp > 1 are refused by the
+// reader until they are supported.
+struct ModuleLayout {
+  int tp = 1, cp = 1, ep = 1, dp = 1, pp = 1;
+  int vpp = 1;
+  bool sequence_parallel = false;
+  int zero = 0;                      // 0, or 1: distributed optimizer
+  int optimizer_instances = 1;
+  Recompute recompute = Recompute::none;
+  std::vector<int> stages;           // layers per virtual stage, pp·vpp entries in model order; always filled
+  int rank_offset = 0;
+  int rank_count = 0;                // tp·cp·dp·pp
+  std::string order = "tp-cp-ep-dp-pp";
+};
+
+struct Batch {
+  std::int64_t global = 0;           // samples per step
+  std::int64_t micro = 1;            // samples per micro-batch per data-parallel rank
+};
+
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b };  // interleaved is vpp > 1
+std::string_view name_of(ScheduleKind);
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  bool defer_weight_gradients = false;  // a stage's weight gradients after the send of its data gradient
+};
+
+struct Overlap {
+  bool grad_reduce = true;           // gradient buckets reduced behind the backward of the last micro-batch
+  bool param_gather = true;          // parameter buckets gathered behind the next forward (ZeRO-1)
+  bool tp = false;                   // tensor-parallel matmuls and their gathers/scatters in chunks
+  int tp_chunks = 4;
+  int depth = 1;                     // how many earlier tensor communications a moved one may pass
+};
+
+struct Precision {
+  DType parameters = DType::bf16;
+  DType activations = DType::bf16;
+  DType main_gradients = DType::fp32;
+  DType main_parameters = DType::fp32;
+  DType moments = DType::fp32;
+  double workspace_bytes_per_parameter = 0;  // transient optimizer workspace, held like optimizer state
+};
+
+struct Optimizer {
+  double clip = 1.0;                 // global gradient-norm clip; 0 leaves norm, all-reduces and host sync out
+  std::int64_t bucket_parameters = 0;  // 0: Megatron's rule max(40e6, 1e6·dp)
+};
+
+enum class Pass : std::uint8_t { train, forward };
+std::string_view name_of(Pass);
+
+struct HostSettings {
+  bool graphs = false;               // CUDA graphs: issuing costs nothing
+  double issue_s = -1;               // per op; negative: the device's value
+};
+
+enum class CostKind : std::uint8_t { model, fixed };
+struct CostSettings {
+  CostKind kind = CostKind::model;
+  // `fixed`: seconds per rank and micro-batch, divided over its virtual stages.
+  double forward_s = 0, backward_data_s = 0, backward_weight_s = 0;
+};
+
+enum class PerturbTarget : std::uint8_t { rank, node, link, jitter };
+struct Perturbation {
+  PerturbTarget target = PerturbTarget::rank;
+  int index = 0;                     // rank (of a link too) or node
+  std::string link;                  // "nic" or "intra", for target link
+  double compute_time = 1;           // factor on compute durations (rank, node)
+  double bandwidth = 1;              // factor on the link's bandwidth (link)
+  double sigma = 0;                  // jitter: durations × exp(sigma·normal), mean-corrected
+};
+
+// A published result, shown beside ours: result keys to values, in the result's units.
+struct Published {
+  std::map<std::string, double> values;
+  std::string source;
+};
+
+struct Scenario {
+  std::string file;                  // as the user named it
+  std::string name;
+  Cluster cluster;
+  ModuleGraph model;
+  std::vector<ModuleLayout> layout_by_module;
+  Batch batch;
+  Pass pass = Pass::train;
+  Schedule schedule;
+  Overlap overlap;
+  Precision precision;
+  Optimizer optimizer;
+  HostSettings host;
+  CostSettings cost;
+  std::vector<Perturbation> perturb;
+  std::uint64_t seed = 1;
+  std::optional<Published> published;
+  std::string resolved_json;         // the scenario with all defaults, as `check` prints it (keys sorted as in the docs)
+  std::vector<std::pair<std::string, std::string>> inputs;  // file name, hash of its content (provenance)
+
+  int micro_batches(std::size_t module) const {
+    return static_cast<int>(batch.global / (batch.micro * layout_by_module[module].dp));
+  }
+};
+
+}  // namespace meshweave
