@@ -1,0 +1,26 @@
+#include "sim/layout/plan.h"
+
+#include "sim/base/error.h"
+
+namespace meshweave {
+
+Plan make_plan(const Scenario& scenario) {
+  Plan plan;
+  plan.ranks = scenario.cluster.ranks();
+  for (std::size_t module = 0; module < scenario.layout_by_module.size(); ++module) {
+    const ModuleLayout& layout = scenario.layout_by_module[module];
+    ModulePlan p{module, ProcessGrid({layout.tp, layout.cp, layout.ep, layout.dp, layout.pp}, layout.order,
+                                     layout.rank_offset),
+                 {}, scenario.micro_batches(module)};
+    int layer = 0;
+    for (std::size_t g = 0; g < layout.stages.size(); ++g) {
+      p.stages.push_back({layer, layout.stages[g], g == 0, g + 1 == layout.stages.size()});
+      layer += layout.stages[g];
+    }
+    ensure(static_cast<int>(p.stages.size()) == layout.pp * layout.vpp, "stages do not fit pp and vpp");
+    plan.modules.push_back(std::move(p));
+  }
+  return plan;
+}
+
+}  // namespace meshweave

@@ -1,0 +1,125 @@
+#include "sim/program/builder.h"
+
+#include "sim/base/error.h"
+#include "sim/base/random.h"
+
+namespace meshweave {
+
+namespace {
+
+std::size_t combine(std::size_t seed, std::uint64_t value) { return mix_bits(seed ^ value); }
+
+std::size_t hash_of(const TensorSpec& spec) {
+  std::size_t h = stream_key(spec.name);
+  for (const Dimension& d : spec.dimensions) h = combine(h, static_cast<std::uint64_t>(d.size) << 8 | d.sharded_over);
+  return combine(h, static_cast<std::uint64_t>(spec.dtype) << 16 | static_cast<std::uint64_t>(spec.partial) << 8 |
+                        spec.module);
+}
+
+std::size_t hash_of(const OpSpec& spec) {
+  std::size_t h = stream_key(spec.label);
+  h = combine(h, static_cast<std::uint64_t>(spec.kind) << 24 | static_cast<std::uint64_t>(spec.phase) << 16 |
+                     static_cast<std::uint64_t>(spec.stream) << 8 | spec.module);
+  h = combine(h, spec.group);
+  for (std::uint32_t t : spec.reads) h = combine(h, t);
+  h = combine(h, spec.reads.size());
+  for (std::uint32_t t : spec.writes) h = combine(h, t);
+  return h;
+}
+
+template <typename T>
+std::uint32_t intern(std::vector<T>& table, std::unordered_multimap<std::size_t, std::uint32_t>& index, const T& value) {
+  const std::size_t h = hash_of(value);
+  for (auto [it, end] = index.equal_range(h); it != end; ++it) {
+    if (table[it->second] == value) return it->second;
+  }
+  const auto id = static_cast<std::uint32_t>(table.size());
+  table.push_back(value);
+  index.emplace(h, id);
+  return id;
+}
+
+// The index of `value` in a short table, appended when missing.
+template <typename Index, typename T>
+Index find_or_append(std::vector<T>& table, const T& value) {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i] == value) return static_cast<Index>(i);
+  }
+  table.push_back(value);
+  return static_cast<Index>(table.size() - 1);
+}
+
+}  // namespace
+
+std::uint8_t ProgramBuilder::stream(StreamKind kind) { return stream(kind, name_of(kind)); }
+
+std::uint8_t ProgramBuilder::stream(StreamKind kind, std::string_view name) {
+  std::vector<Stream>& streams = program_.streams;
+  if (streams.empty()) streams.push_back({std::string(name_of(StreamKind::compute)), StreamKind::compute});
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i].name == name) return static_cast<std::uint8_t>(i);
+  }
+  streams.push_back({std::string(name), kind});
+  return static_cast<std::uint8_t>(streams.size() - 1);
+}
+
+std::uint16_t ProgramBuilder::group(const Group& group) {
+  return find_or_append<std::uint16_t>(program_.groups, group);
+}
+
+std::uint8_t ProgramBuilder::peer(const Peer& peer) { return find_or_append<std::uint8_t>(program_.peers, peer); }
+
+std::uint32_t ProgramBuilder::tensor_spec(const TensorSpec& spec) {
+  return intern(program_.tensor_specs, tensor_index_, spec);
+}
+
+std::uint32_t ProgramBuilder::op_spec(const OpSpec& spec) { return intern(program_.op_specs, op_index_, spec); }
+
+Body& ProgramBuilder::add_body(std::string name) {
+  stream(StreamKind::compute);
+  Body& body = program_.bodies.emplace_back();
+  body.name = std::move(name);
+  return body;
+}
+
+std::uint32_t ProgramBuilder::transient(Body& body, std::uint32_t spec, Category category, Place where) {
+  return view(body, spec, storage(body, program_.tensor_specs[spec].bytes(), category, false), 0, where);
+}
+
+std::uint32_t ProgramBuilder::storage(Body& body, std::int64_t bytes, Category category, bool persistent) {
+  body.storages.push_back({bytes, category, persistent});
+  return static_cast<std::uint32_t>(body.storages.size() - 1);
+}
+
+std::uint32_t ProgramBuilder::view(Body& body, std::uint32_t spec, std::uint32_t storage, std::int64_t offset,
+                                   Place where, AxisMask offset_axes) {
+  body.tensors.push_back({spec, storage, offset, where.layer, where.micro_batch, offset_axes});
+  return static_cast<std::uint32_t>(body.tensors.size() - 1);
+}
+
+Op& ProgramBuilder::append(Body& body, std::uint32_t spec, std::span<const std::uint32_t> reads,
+                           std::span<const std::uint32_t> writes, Place where, std::span<const Message> messages) {
+  const OpSpec& s = program_.op_specs[spec];
+  ensure(reads.size() == s.reads.size() && writes.size() == s.writes.size(), "operands do not fit the op " + s.label);
+  Op op;
+  op.spec = spec;
+  op.first_operand = static_cast<std::uint32_t>(body.operands.size());
+  op.first_message = static_cast<std::uint32_t>(body.messages.size());
+  op.message_count = static_cast<std::uint16_t>(messages.size());
+  op.layer = where.layer;
+  op.micro_batch = where.micro_batch;
+  op.chunk = where.chunk;
+  body.operands.insert(body.operands.end(), reads.begin(), reads.end());
+  body.operands.insert(body.operands.end(), writes.begin(), writes.end());
+  body.messages.insert(body.messages.end(), messages.begin(), messages.end());
+  return body.ops.emplace_back(op);
+}
+
+Op& ProgramBuilder::append(Body& body, OpSpec spec, std::span<const std::uint32_t> reads,
+                           std::span<const std::uint32_t> writes, Place where, std::span<const Message> messages) {
+  for (std::uint32_t t : reads) spec.reads.push_back(body.tensors[t].spec);
+  for (std::uint32_t t : writes) spec.writes.push_back(body.tensors[t].spec);
+  return append(body, op_spec(spec), reads, writes, where, messages);
+}
+
+}  // namespace meshweave

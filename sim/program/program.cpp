@@ -1,0 +1,61 @@
+#include "sim/program/program.h"
+
+#include <algorithm>
+#include <utility>
+
+
+namespace meshweave {
+
+std::string_view name_of(Category category) {
+  constexpr std::string_view names[] = {"parameters", "main_gradients", "optimizer_state", "activations",
+                                        "boundary",   "communication",  "workspace"};
+  return names[static_cast<std::size_t>(category)];
+}
+
+std::string_view name_of(OpKind kind) {
+  constexpr std::string_view names[] = {
+      "matmul",           "bias-gradient",     "attention",         "attention-backward",   "batched-matmul",
+      "softmax",          "softmax-backward",  "dropout",           "dropout-backward",     "norm",
+      "norm-backward",    "norm-weight-gradient", "activation",     "activation-backward",  "rope",
+      "rope-backward",    "residual-add",      "add",               "embedding",            "embedding-gradient",
+      "position-add",     "position-gradient", "cross-entropy-max", "cross-entropy-sum",    "cross-entropy-loss",
+      "cross-entropy-backward", "slice",       "concat",            "cast",                 "fill",
+      "gradient-norm",    "clip",              "adam",              "copy-to-host",         "copy-to-device",
+      "all-reduce",       "all-gather",        "reduce-scatter",    "reduce",               "broadcast",
+      "all-to-all",       "point-to-point"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name_of(Phase phase) {
+  constexpr std::string_view names[] = {"forward",   "backward-data",   "backward-weight", "recompute",
+                                        "gradient-reduce", "optimizer", "parameter-gather"};
+  return names[static_cast<std::size_t>(phase)];
+}
+
+std::string_view name_of(StreamKind kind) {
+  constexpr std::string_view names[] = {"compute", "tensor", "pipeline", "data", "boundary", "copy-out", "copy-in"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+int Program::peer_rank(int rank, const Peer& peer) const {
+  const ProcessGrid& grid = grids[peer.module];
+  Coordinates at = grid.coordinates(rank);
+  int& c = at[static_cast<std::size_t>(peer.axis)];
+  const int degree = grid.degree(peer.axis);
+  c = ((c + peer.delta) % degree + degree) % degree;
+  return grid.rank(at);
+}
+
+std::pair<std::int64_t, std::int64_t> Program::byte_range(const Body& body, std::uint32_t tensor) const {
+  const Tensor& t = body.tensors[tensor];
+  const TensorSpec& spec = tensor_specs[t.spec];
+  std::int64_t copies = 1;
+  for (int axis = 0; axis < axis_count; ++axis) {
+    if ((t.offset_axes >> axis & 1) != 0) copies *= grids[spec.module].degree(static_cast<Axis>(axis));
+  }
+  // A shard may be one of an optimizer instance's, which are fewer than the axis is long: the storage bounds it.
+  const std::int64_t last = t.offset + spec.bytes() * copies;
+  return {t.offset, std::min(last, body.storages[t.storage].bytes)};
+}
+
+}  // namespace meshweave
