@@ -60,6 +60,7 @@ std::vector<int> ProcessGrid::group(int rank, const std::vector<AxisPattern>& pa
   for (const AxisPattern& p : patterns) {
     const int c = coordinate(rank, p.axis);
     const int first = c / (p.stride * p.count) * (p.stride * p.count) + c % p.stride;
+    if (first + (p.count - 1) * p.stride >= degree(p.axis)) return {};
     std::vector<int> next;
     next.reserve(members.size() * static_cast<std::size_t>(p.count));
     for (int i = 0; i < p.count; ++i) {

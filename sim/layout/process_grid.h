@@ -47,7 +47,8 @@ class ProcessGrid {
   int coordinate(int rank, Axis axis) const { return (rank - offset_) / stride(axis) % degree(axis); }
   Coordinates coordinates(int rank) const;
   int rank(const Coordinates& coordinates) const;
-  // Members of `rank`'s group, ascending along the patterns (the first pattern varies fastest).
+  // Members of `rank`'s group, ascending along the patterns (the first pattern varies fastest); empty when the
+  // rank is in none (a middle stage has no partner among first and last).
   std::vector<int> group(int rank, const std::vector<AxisPattern>& patterns) const;
   // "tp0 dp3 pp1": the axes of degree > 1.
   std::string label(int rank) const;
