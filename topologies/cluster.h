@@ -1,6 +1,10 @@
-// A cluster: equal nodes of GPUs joined by a fabric. Rank r sits on node r / gpus_per_node, lane r % gpus_per_node.
+// A cluster: equal nodes of GPUs joined by a fabric. Rank r sits on node r / gpus, lane r % gpus.
+//
+//   GPU ── NVSwitch or xGMI mesh ── GPU        inside a node
+//   GPU ── NIC ── leaf switch of its rail ── spine ── leaf ── NIC ── GPU        between nodes
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,27 +19,49 @@ enum class NodeFabric : std::uint8_t {
   mesh,      // a link of `link_bytes_per_s` between every pair of GPUs (xGMI)
 };
 
+// One way in which the communication library runs an operation, with the constants of its time; the equation is in
+// sim/cost/collective_cost.h.
+struct CollectiveCurve {
+  std::string algorithm;         // "ring", "tree", "nvls", "direct" (all-to-all), "p2p"
+  std::string protocol;          // "LL", "LL128", "Simple"
+  double base_s = 0;
+  double intra_hop_s = 0;        // per step inside a node
+  double nic_hop_s = 0;          // per step between nodes
+  double intra_efficiency = 0;   // share of the link's peak that large messages reach
+  double nic_efficiency = 0;     // the same of the NIC; 0: not used between nodes
+  double pipeline_bytes = 0;     // message size at which filling the pipeline doubles the transfer's time
+  int least_members = 2;         // per node, for which the library picks it
+};
+
+struct CollectiveModel {
+  std::vector<CollectiveCurve> curves;
+  std::string source;
+};
+
 struct NodeModel {
   std::string name;
   std::string source;
   DeviceModel device;
   int gpus = 8;
   NodeFabric fabric = NodeFabric::nvswitch;
-  double link_bytes_per_s = 0;        // per direction: per GPU (nvswitch) or per pair (mesh)
+  double link_bytes_per_s = 0;        // peak per direction: per GPU (nvswitch) or per pair (mesh)
   double link_efficiency = 1;         // achievable share
-  double link_latency_s = 0;
-  double nic_bytes_per_s = 0;         // per direction, one NIC per GPU
+  double nic_bytes_per_s = 0;         // peak per direction, one NIC per GPU
   double nic_efficiency = 1;
-  double nic_latency_s = 0;
+  CollectiveModel collectives;
 };
 
-// Between nodes: NIC i of every node meets leaf (rail) i; rails meet in spines. With oversubscription f, the
-// uplinks of a leaf carry 1/f of what its NICs carry. 0 spines ("rails only") forbid traffic between rails.
+// Between nodes: the NICs of lane i meet in the leaf switches of rail i, `nodes_per_leaf` nodes at each; leaves meet
+// in spines. With oversubscription f, the uplinks of a leaf carry 1/f of what its NICs carry.
 struct FabricModel {
   std::string name;
   std::string source;
+  double port_bytes_per_s = 0;        // per GPU and direction; a slower port limits the NIC; 0: as fast as the NIC
   double oversubscription = 1;
-  int nodes_per_leaf = 32;            // nodes whose NICs of one rail share a leaf switch
+  int nodes_per_leaf = 32;
+  bool cross_rail = true;             // false (rails only): spines join leaves of one rail, no traffic between rails
+  double many_node_loss = 0;          // share of the NIC's rate that a collective loses per doubling beyond 2 nodes
+  double many_node_floor = 1;         // but never below this share
 };
 
 struct Cluster {
@@ -46,6 +72,11 @@ struct Cluster {
   int ranks() const { return nodes * node.gpus; }
   int node_of(int rank) const { return rank / node.gpus; }
   int lane_of(int rank) const { return rank % node.gpus; }
+  // Peak of a GPU's way into the fabric: the slower of NIC and switch port.
+  double nic_peak_bytes_per_s() const {
+    return fabric.port_bytes_per_s > 0 ? std::min(node.nic_bytes_per_s, fabric.port_bytes_per_s)
+                                       : node.nic_bytes_per_s;
+  }
 };
 
 }  // namespace meshweave
