@@ -1,7 +1,15 @@
 // The work of an op: FLOPs and bytes of memory traffic, from its kind and the shapes of its operands.
 //
-// A multiply-add counts as 2 FLOPs. Causal attention counts the executed half: 4·b·a·d·s²/2 forward, 2.5 times
-// that backward. Memory traffic is every operand once (fused attention: its operands only).
+// FLOPs are those of matrix products, as in the literature's MFU and HFU; a multiply-add counts as 2. With W of
+// [n, k] a matmul of m tokens is 2·m·n·k in each of its three forms. Causal attention counts the executed half:
+// 4·b·a·d·s²/2 forward, 2.5 times that backward; unfused attention computes all pairs. Every other kernel is
+// bound by memory and counts none.
+//
+// Traffic is every operand once (fused attention: its operands only; a tensor that is accumulated into is read and
+// written). Look-ups (embeddings, positions) and slices touch their rows only, host copies count what crosses.
+//
+// Operands that program.h leaves open: weights are [outputs, inputs]; q, k, v and o are [s, b, heads, d]; a
+// batched matmul reads (q, k), (p, v), (do, v), (p, do), (ds, k) or (ds, q), in the order of BatchedForm.
 #pragma once
 
 #include <cstdint>

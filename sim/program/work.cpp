@@ -1,0 +1,173 @@
+#include "sim/program/work.h"
+
+#include <initializer_list>
+#include <numeric>
+
+namespace meshweave {
+namespace {
+
+// The operand specs of one op spec, by position.
+class Operands {
+ public:
+  Operands(const Program& program, const OpSpec& spec) : program_(program), spec_(spec) {}
+
+  const TensorSpec& read(std::size_t i) const { return program_.tensor_specs[spec_.reads[i]]; }
+  const TensorSpec& last_read() const { return read(spec_.reads.size() - 1); }
+  const TensorSpec& write(std::size_t i) const { return program_.tensor_specs[spec_.writes[i]]; }
+
+  std::int64_t read_bytes() const { return sum_of_bytes(spec_.reads); }
+  std::int64_t write_bytes() const { return sum_of_bytes(spec_.writes); }
+
+ private:
+  std::int64_t sum_of_bytes(const std::vector<std::uint32_t>& specs) const {
+    return std::accumulate(specs.begin(), specs.end(), std::int64_t{0}, [&](std::int64_t sum, std::uint32_t s) {
+      return sum + program_.tensor_specs[s].bytes();
+    });
+  }
+
+  const Program& program_;
+  const OpSpec& spec_;
+};
+
+std::int64_t size_of(const TensorSpec& t, std::size_t dimension) { return t.dimensions[dimension].size; }
+
+// W is [outputs, inputs]; the product is y = x·Wᵀ, dx = dy·W or dW = dyᵀ·x.
+Work matmul_work(const Operands& operands, const OpSpec& spec) {
+  Work work;
+  switch (spec.attributes.matmul) {
+    case MatmulForm::forward: {
+      const TensorSpec& weight = operands.read(1);
+      work.n = size_of(weight, 0);
+      work.k = size_of(weight, 1);
+      work.m = operands.read(0).elements() / work.k;
+      break;
+    }
+    case MatmulForm::data_gradient: {
+      const TensorSpec& weight = operands.last_read();
+      work.n = size_of(weight, 1);
+      work.k = size_of(weight, 0);
+      work.m = operands.write(0).elements() / work.n;
+      break;
+    }
+    case MatmulForm::weight_gradient: {
+      const TensorSpec& weight = operands.write(0);
+      const TensorSpec& input = operands.read(spec.reads.size() - 2);
+      work.m = size_of(weight, 0);
+      work.n = size_of(weight, 1);
+      work.k = input.elements() / work.n;
+      break;
+    }
+  }
+  work.flops = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) * static_cast<double>(work.k);
+  return work;
+}
+
+// The FLOPs of one product over all (query, key) pairs: 2·b·a·s_q·s_kv·d. Queries are [s, b, a, d].
+double pair_flops(const Work& work) {
+  return 2.0 * static_cast<double>(work.batch) * static_cast<double>(work.q_length) *
+         static_cast<double>(work.kv_length) * static_cast<double>(work.head_dim);
+}
+
+Work attention_shape(const TensorSpec& query, const TensorSpec& key) {
+  Work work;
+  work.q_length = size_of(query, 0);
+  work.batch = size_of(query, 1) * size_of(query, 2);
+  work.head_dim = size_of(query, 3);
+  work.kv_length = size_of(key, 0);
+  return work;
+}
+
+// Fused attention is two products forward (scores, context) and five backward (scores again, dp, dv, dq, dk).
+Work attention_work(const Operands& operands, const OpSpec& spec) {
+  const bool backward = spec.kind == OpKind::attention_backward;
+  const std::size_t query = backward ? 1 : 0;
+  Work work = attention_shape(operands.read(query), operands.read(query + 1));
+  const double products = backward ? 5 : 2;
+  const double visible = spec.attributes.mask == AttentionMask::causal ? 0.5 : 1.0;
+  work.flops = products * visible * pair_flops(work);
+  return work;
+}
+
+// Every form has one operand shaped as the queries, one as the keys, and one of all pairs.
+Work batched_matmul_work(const Operands& operands, const OpSpec& spec) {
+  Work work;
+  switch (spec.attributes.batched) {
+    case BatchedForm::scores:  // s = q·kᵀ
+    case BatchedForm::d_probabilities:  // dp = do·vᵀ
+      work = attention_shape(operands.read(0), operands.read(1));
+      work.m = work.q_length, work.n = work.kv_length, work.k = work.head_dim;
+      break;
+    case BatchedForm::context:  // o = p·v
+    case BatchedForm::d_query:  // dq = ds·k
+      work = attention_shape(operands.write(0), operands.read(1));
+      work.m = work.q_length, work.n = work.head_dim, work.k = work.kv_length;
+      break;
+    case BatchedForm::d_value:  // dv = pᵀ·do
+    case BatchedForm::d_key:    // dk = dsᵀ·q
+      work = attention_shape(operands.read(1), operands.write(0));
+      work.m = work.kv_length, work.n = work.head_dim, work.k = work.q_length;
+      break;
+  }
+  work.flops = pair_flops(work);
+  return work;
+}
+
+// Bytes of `t`'s elements stored as `dtype`.
+std::int64_t bytes_as(const TensorSpec& t, DType dtype) { return t.elements() * bytes_of(dtype); }
+
+// A position table's touched rows: one per position, shared by the batch. x is [s, b, h].
+std::int64_t position_bytes(const TensorSpec& x, const TensorSpec& table) {
+  return bytes_as(x, table.dtype) / size_of(x, 1);
+}
+
+// Kernels that look up rows or take a part touch only that part of an operand.
+std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
+  switch (spec.kind) {
+    case OpKind::slice: return 2 * operands.write_bytes();
+    case OpKind::embedding: {
+      const TensorSpec& y = operands.write(0);
+      return operands.read(0).bytes() + bytes_as(y, operands.read(1).dtype) + y.bytes();
+    }
+    case OpKind::embedding_gradient: {
+      const TensorSpec& dy = operands.read(0);
+      return dy.bytes() + operands.read(1).bytes() + 2 * bytes_as(dy, operands.write(0).dtype);
+    }
+    case OpKind::position_add: {
+      const TensorSpec& x = operands.read(0);
+      return x.bytes() + position_bytes(x, operands.read(1)) + operands.write(0).bytes();
+    }
+    case OpKind::position_gradient: {
+      const TensorSpec& dy = operands.read(0);
+      return dy.bytes() + 2 * position_bytes(dy, operands.write(0));
+    }
+    case OpKind::copy_to_host:
+    case OpKind::copy_to_device: return operands.read_bytes();
+    default: return operands.read_bytes() + operands.write_bytes();
+  }
+}
+
+}  // namespace
+
+Work work_of(const Program& program, const OpSpec& spec) {
+  const Operands operands(program, spec);
+  Work work;
+  switch (spec.kind) {
+    case OpKind::matmul: work = matmul_work(operands, spec); break;
+    case OpKind::attention:
+    case OpKind::attention_backward: work = attention_work(operands, spec); break;
+    case OpKind::batched_matmul: work = batched_matmul_work(operands, spec); break;
+    default: break;
+  }
+  work.bytes = static_cast<double>(traffic(operands, spec));
+  return work;
+}
+
+std::int64_t input_bytes(const Program& program, const OpSpec& spec) {
+  return Operands(program, spec).read_bytes();
+}
+
+std::int64_t output_bytes(const Program& program, const OpSpec& spec) {
+  return Operands(program, spec).write_bytes();
+}
+
+}  // namespace meshweave
