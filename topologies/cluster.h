@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "topologies/device.h"
@@ -19,11 +20,23 @@ enum class NodeFabric : std::uint8_t {
   mesh,      // a link of `link_bytes_per_s` between every pair of GPUs (xGMI)
 };
 
+enum class CollectiveAlgorithm : std::uint8_t {
+  ring,
+  tree,    // double binary tree between nodes, a chain inside each
+  nvls,    // the NVSwitch adds and multicasts (NVLink SHARP); between nodes a tree
+  direct,  // every pair exchanges its part: all-to-all
+  p2p,     // one message
+};
+enum class CollectiveProtocol : std::uint8_t { ll, ll128, simple };
+// "ring", …; "LL", "LL128", "Simple". The views end with a null character.
+std::string_view name_of(CollectiveAlgorithm);
+std::string_view name_of(CollectiveProtocol);
+
 // One way in which the communication library runs an operation, with the constants of its time; the equation is in
 // sim/cost/collective_cost.h.
 struct CollectiveCurve {
-  std::string algorithm;         // "ring", "tree", "nvls", "direct" (all-to-all), "p2p"
-  std::string protocol;          // "LL", "LL128", "Simple"
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
+  CollectiveProtocol protocol = CollectiveProtocol::simple;
   double base_s = 0;
   double intra_hop_s = 0;        // per step inside a node
   double nic_hop_s = 0;          // per step between nodes

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,14 +30,18 @@ struct TransferCost {
 struct Costs {
   std::vector<std::vector<Picoseconds>> compute;  // by body and op, before perturbations; 0 for communications
   std::vector<TransferCost> transfers;
-  // By op spec (collectives): index into `transfers` for each placement signature of Costs::placements.
+  // By op spec (collectives): its first entry in `transfers`, one for each distinct placement of its group.
   std::vector<std::uint32_t> transfer_base;       // transfers[transfer_base[spec] + placement]
-  std::vector<std::vector<std::uint32_t>> placement_of;  // by group and instance: index of its signature
+  std::vector<std::vector<std::uint32_t>> placement_of;  // by group and instance: index of its placement
   // Point to point: a message of `bytes` between two ranks.
   TransferCost message(double bytes, int source, int destination) const;
+  const TransferCost& transfer(std::uint32_t spec, std::uint16_t group, std::uint32_t instance) const {
+    return transfers[transfer_base[spec] + placement_of[group][instance]];
+  }
   Cluster cluster;
   Picoseconds host_issue{0};
   double slowdown = 1;        // compute under a resident communication
+  bool free_communication = false;  // cost model `fixed`: every transfer takes no time
 };
 
 // `spec` and what it is based on: for `explain`.

@@ -1,0 +1,181 @@
+#include "sim/cost/collective_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "sim/base/error.h"
+
+namespace meshweave {
+namespace {
+
+using Algorithm = CollectiveAlgorithm;
+
+// What an algorithm moves and how many latencies it pays, before any curve.
+struct Traffic {
+  double intra_bytes = 0;
+  double nic_bytes = 0;
+  double intra_steps = 0;
+  double nic_steps = 0;
+};
+
+bool runs(Algorithm algorithm, OpKind kind) {
+  switch (algorithm) {
+    case Algorithm::ring: return kind != OpKind::all_to_all && kind != OpKind::point_to_point;
+    case Algorithm::tree:
+    case Algorithm::nvls: return kind == OpKind::all_reduce;
+    case Algorithm::direct: return kind == OpKind::all_to_all;
+    case Algorithm::p2p: return kind == OpKind::point_to_point;
+  }
+  return false;
+}
+
+Traffic ring_traffic(OpKind kind, double payload, const Placement& p) {
+  const double n = p.members;
+  const double rounds = kind == OpKind::all_reduce ? 2.0 : 1.0;
+  const bool rooted = kind == OpKind::broadcast || kind == OpKind::reduce;
+  const double bytes = rooted ? payload : rounds * payload * (n - 1) / n;
+  const double per_node = p.least_per_node;
+  Traffic t;
+  t.intra_bytes = p.nodes == 1 ? bytes : bytes * (per_node - 1) / per_node;
+  t.nic_bytes = p.nodes == 1 ? 0 : bytes / per_node;
+  t.nic_steps = p.nodes == 1 ? 0 : rounds * (p.nodes - 1);
+  t.intra_steps = rounds * (n - 1) - t.nic_steps;
+  return t;
+}
+
+Traffic tree_traffic(double payload, const Placement& p, bool switch_adds) {
+  Traffic t;
+  const double trees = p.nodes == 2 ? 1.0 : 2.0;
+  if (p.most_per_node > 1) t.intra_bytes = switch_adds ? payload : 2 * payload;
+  t.nic_bytes = p.nodes == 1 ? 0 : trees * payload / p.least_per_node;
+  t.intra_steps = switch_adds ? 2 : 2.0 * (p.most_per_node - 1);
+  t.nic_steps = 2 * std::log2(p.nodes);
+  return t;
+}
+
+Traffic direct_traffic(double payload, const Placement& p) {
+  const double n = p.members;
+  Traffic t;
+  t.intra_bytes = payload * (p.most_per_node - 1) / n;
+  t.nic_bytes = payload * (n - p.least_per_node) / n;
+  t.intra_steps = p.most_per_node - 1;
+  t.nic_steps = n - p.least_per_node;
+  return t;
+}
+
+Traffic traffic_of(Algorithm algorithm, OpKind kind, double payload, const Placement& p) {
+  switch (algorithm) {
+    case Algorithm::ring: return ring_traffic(kind, payload, p);
+    case Algorithm::tree: return tree_traffic(payload, p, false);
+    case Algorithm::nvls: return tree_traffic(payload, p, true);
+    case Algorithm::direct: return direct_traffic(payload, p);
+    case Algorithm::p2p: break;
+  }
+  bug("a message is no collective");
+}
+
+// The share of the NIC's rate left to a collective over many nodes.
+double many_node_share(const FabricModel& fabric, int nodes) {
+  if (nodes <= 2) return 1;
+  return std::max(fabric.many_node_floor, 1 - fabric.many_node_loss * (std::log2(nodes) - 1));
+}
+
+// Links of a member inside its node that a collective among `per_node` members uses.
+double links_used(const NodeModel& node, int per_node) {
+  return node.fabric == NodeFabric::mesh ? std::max(1, per_node - 1) : 1;
+}
+
+TransferCost cost_on_curve(const Cluster& cluster, const CollectiveCurve& curve, const Traffic& traffic,
+                           double payload, double links, double nic_share) {
+  const double fill = payload > 0 ? 1 + std::sqrt(curve.pipeline_bytes / payload) : 1;
+  TransferCost cost;
+  cost.startup = picoseconds_from_seconds(curve.base_s + traffic.intra_steps * curve.intra_hop_s +
+                                          traffic.nic_steps * curve.nic_hop_s);
+  cost.intra_bytes = traffic.intra_bytes;
+  cost.nic_bytes = traffic.nic_bytes;
+  cost.intra_cap = cluster.node.link_bytes_per_s * links * curve.intra_efficiency / fill;
+  cost.nic_cap = cluster.nic_peak_bytes_per_s() * curve.nic_efficiency * nic_share / fill;
+  cost.algorithm = name_of(curve.algorithm).data();
+  cost.protocol = name_of(curve.protocol).data();
+  return cost;
+}
+
+bool usable(const CollectiveCurve& curve, OpKind kind, const Placement& p) {
+  return runs(curve.algorithm, kind) && p.most_per_node >= std::min(curve.least_members, p.members) &&
+         (p.nodes == 1 || curve.nic_efficiency > 0) && !(curve.algorithm == Algorithm::nvls && p.most_per_node < curve.least_members);
+}
+
+}  // namespace
+
+Placement placement_of(const Cluster& cluster, std::span<const int> ranks) {
+  std::map<int, int> members_on_node;
+  for (const int rank : ranks) ++members_on_node[cluster.node_of(rank)];
+  Placement p;
+  p.members = static_cast<int>(ranks.size());
+  p.nodes = static_cast<int>(members_on_node.size());
+  p.least_per_node = p.members;
+  for (const auto& [node, members] : members_on_node) {
+    p.least_per_node = std::min(p.least_per_node, members);
+    p.most_per_node = std::max(p.most_per_node, members);
+  }
+  return p;
+}
+
+double intra_rate(const Cluster& cluster) {
+  return cluster.node.link_bytes_per_s * cluster.node.link_efficiency * links_used(cluster.node, cluster.node.gpus);
+}
+
+double nic_rate(const Cluster& cluster) { return cluster.nic_peak_bytes_per_s() * cluster.node.nic_efficiency; }
+
+double transfer_seconds(const TransferCost& cost, double intra_rate, double nic_rate) {
+  double seconds = 0;
+  if (cost.intra_bytes > 0) seconds = cost.intra_bytes / std::min(cost.intra_cap, intra_rate);
+  if (cost.nic_bytes > 0) seconds = std::max(seconds, cost.nic_bytes / std::min(cost.nic_cap, nic_rate));
+  return seconds_from_picoseconds(cost.startup) + seconds;
+}
+
+TransferCost collective_cost(const Cluster& cluster, OpKind kind, double payload, const Placement& placement) {
+  TransferCost best;
+  if (placement.members <= 1) return best;
+  double least = std::numeric_limits<double>::infinity();
+  const double links = links_used(cluster.node, placement.most_per_node);
+  for (const CollectiveCurve& curve : cluster.node.collectives.curves) {
+    if (!usable(curve, kind, placement)) continue;
+    const Traffic traffic = traffic_of(curve.algorithm, kind, payload, placement);
+    const double share = many_node_share(cluster.fabric, placement.nodes);
+    const TransferCost cost = cost_on_curve(cluster, curve, traffic, payload, links, share);
+    const double seconds = transfer_seconds(cost, intra_rate(cluster), nic_rate(cluster));
+    if (seconds >= least) continue;
+    least = seconds;
+    best = cost;
+  }
+  ensure(std::isfinite(least), "no collective curve of the node runs this operation");
+  return best;
+}
+
+TransferCost message_cost(const Cluster& cluster, double bytes, int source, int destination) {
+  const bool same_node = cluster.node_of(source) == cluster.node_of(destination);
+  const bool relayed =
+      !same_node && !cluster.fabric.cross_rail && cluster.lane_of(source) != cluster.lane_of(destination);
+  Traffic traffic;
+  if (same_node || relayed) traffic.intra_bytes = bytes;
+  if (!same_node) traffic.nic_bytes = bytes;
+  traffic.intra_steps = same_node || relayed ? 1 : 0;
+  traffic.nic_steps = same_node ? 0 : 1;
+  TransferCost best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const CollectiveCurve& curve : cluster.node.collectives.curves) {
+    if (!runs(curve.algorithm, OpKind::point_to_point)) continue;
+    const TransferCost cost = cost_on_curve(cluster, curve, traffic, bytes, 1, 1);
+    const double seconds = transfer_seconds(cost, intra_rate(cluster), nic_rate(cluster));
+    if (seconds >= least) continue;
+    least = seconds;
+    best = cost;
+  }
+  ensure(std::isfinite(least), "no curve of the node carries a message");
+  return best;
+}
+
+}  // namespace meshweave

@@ -1,0 +1,55 @@
+// Collectives on a topology: which algorithm and protocol the communication library takes, and what that puts on
+// the links. The choice is the curve (catalog/nodes) of least time, as NCCL's and RCCL's tuners choose.
+//
+// For n members on N nodes, g per node (the least over the nodes), S bytes of the full payload:
+//
+//   algorithm  operations                  bytes per member inside      over its NIC            steps
+//   ring       all-reduce                  2S(n−1)/n · f                2S(n−1)/n / g           2(n−1), 2(N−1) of NICs
+//              all-gather, reduce-scatter  S(n−1)/n · f                 S(n−1)/n / g            n−1, N−1 of NICs
+//              broadcast, reduce           S · f                        S / g                   n−1, N−1 of NICs
+//   tree       all-reduce                  2S                           t·S / g                 2(g−1), 2·log2 N
+//   nvls       all-reduce                  S (the switch adds)          t·S / g                 2, 2·log2 N
+//   direct     all-to-all                  S(n'−1)/n, n' = own node     S(n−g)/n                n'−1, n−g
+//   p2p        a message                   S (same node)                S (else)                1
+//
+// f = 1 in one node, (g−1)/g across nodes (one hop in g leaves the node). Rings of several channels leave the node
+// through all g NICs, hence the division. A double binary tree carries t = 2 (Sanders, Speck, Träff 2009), t = 1
+// on two nodes, where each is a leaf of one tree and the root of the other.
+//
+// On a mesh a member has one link to each of the n'−1 others of its node: rings are striped over all of them, so
+// that its rate inside is n'−1 times that of a link.
+//
+// Time alone:  startup + max over classes of bytes / min(cap, link rate)
+//   startup = base + steps inside · intra_hop + steps of NICs · nic_hop           (NCCL src/graph/tuning.cc)
+//   cap     = link peak × efficiency / (1 + √(pipeline_bytes / S))
+// The root comes from pipelining: S bytes in chunks over a path take S/r + √(c·S) more with the best chunk.
+// Beyond two nodes the NIC's cap falls by `many_node_loss` per doubling.
+#pragma once
+
+#include <span>
+
+#include "sim/cost/costs.h"
+
+namespace meshweave {
+
+// Where a group's members stand; all that a collective's cost depends on.
+struct Placement {
+  int members = 1;
+  int nodes = 1;
+  int least_per_node = 1;
+  int most_per_node = 1;
+};
+Placement placement_of(const Cluster& cluster, std::span<const int> ranks);
+
+// Achievable bytes/s per rank and direction: all its links inside the node, and its NIC.
+double intra_rate(const Cluster& cluster);
+double nic_rate(const Cluster& cluster);
+// Time of a transfer that has its links for itself; bandwidth factors may lower the rates.
+double transfer_seconds(const TransferCost& cost, double intra_rate, double nic_rate);
+
+// `payload` is the full size S: the buffer of all-reduce, broadcast, reduce and all-to-all, the gathered result of an
+// all-gather, the input of a reduce-scatter. A group of one costs nothing.
+TransferCost collective_cost(const Cluster& cluster, OpKind kind, double payload, const Placement& placement);
+TransferCost message_cost(const Cluster& cluster, double bytes, int source, int destination);
+
+}  // namespace meshweave

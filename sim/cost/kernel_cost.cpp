@@ -1,0 +1,197 @@
+#include "sim/cost/kernel_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/base/quantity.h"
+
+namespace meshweave {
+namespace {
+
+double streaming_rate(const DeviceModel& device) { return device.memory_bytes_per_s * device.memory.streaming; }
+
+// Tiles in flight over the device, a partial last wave smoothed.
+double waves_of(double tiles, const DeviceModel& device) {
+  const double exact = tiles / device.compute_units;
+  const double whole = std::ceil(exact);
+  const double smooth = std::max(1.0, exact);
+  return whole + (smooth - whole) * device.matmul.wave_smoothing;
+}
+
+double large_factor(const MatmulModel& model, double flops) {
+  if (model.large_flops <= 0 || flops <= model.large_flops) return 1;
+  return 1 + model.large_loss * std::log2(flops / model.large_flops);
+}
+
+bool may_split(int split, double tiles, std::int64_t k, int compute_units) {
+  constexpr int least_k_per_part = 256;
+  return split == 1 || (tiles * split <= 2.0 * compute_units && k / split >= least_k_per_part);
+}
+
+double nearest_efficiency(const AttentionModel& model, double head_dim, bool backward) {
+  const auto* best = &model.efficiency.front();
+  for (const auto& candidate : model.efficiency) {
+    if (std::abs(candidate.head_dim - head_dim) < std::abs(best->head_dim - head_dim)) best = &candidate;
+  }
+  return backward ? best->backward : best->forward;
+}
+
+// The share of the peak bandwidth that kernels of this kind reach.
+double bandwidth_share(const MemoryModel& memory, OpKind kind) {
+  switch (kind) {
+    case OpKind::norm:
+    case OpKind::norm_backward:
+    case OpKind::norm_weight_gradient: return memory.norm;
+    case OpKind::adam:
+    case OpKind::fill:
+    case OpKind::slice:
+    case OpKind::concat:
+    case OpKind::clip:
+    case OpKind::gradient_norm: return memory.streaming;
+    default: return memory.elementwise;
+  }
+}
+
+bool is_copy(OpKind kind) { return kind == OpKind::copy_to_host || kind == OpKind::copy_to_device; }
+bool is_product(OpKind kind) { return kind == OpKind::matmul || kind == OpKind::batched_matmul; }
+bool is_attention(OpKind kind) { return kind == OpKind::attention || kind == OpKind::attention_backward; }
+
+DType operand_type(const Program& program, const OpSpec& spec) {
+  const auto& operands = spec.reads.empty() ? spec.writes : spec.reads;
+  return operands.empty() ? DType::bf16 : program.tensor_specs[operands.front()].dtype;
+}
+
+double peak_of(const DeviceModel& device, DType type) {
+  return type == DType::fp32 ? device.peak_fp32_flops_per_s : device.peak_flops_per_s;
+}
+
+KernelCost product_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work,
+                        bool explain) {
+  const double peak = peak_of(device, operand_type(program, spec));
+  const MatmulCost cost = matmul_cost(device, peak, work.bytes, work.m, work.n, work.k, work.batch);
+  KernelCost result;
+  const double sustained = cost.memory_bound ? 1.0 : device.sustained_factor;
+  result.seconds = device.kernel_floor_s + cost.seconds / sustained;
+  if (!explain) return result;
+  const double flops = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) *
+                       static_cast<double>(work.k) * static_cast<double>(work.batch);
+  result.text = fmt::format("matmul {}×{}×{}{}: ", work.m, work.n, work.k,
+                            work.batch > 1 ? fmt::format(" ×{}", work.batch) : "");
+  if (cost.memory_bound) {
+    result.text += fmt::format("bound by memory, {} at {}", format_quantity(work.bytes, QuantityKind::bytes),
+                               format_quantity(streaming_rate(device), QuantityKind::bytes_per_second));
+  } else {
+    result.text += fmt::format("tile {}×{}, split of k {}, {:.4g} waves", cost.tile.m, cost.tile.n, cost.split_k,
+                               cost.waves);
+  }
+  result.text += fmt::format(", {:.0f} % of {}", 100 * flops / result.seconds / peak,
+                             format_quantity(peak, QuantityKind::flops_per_second));
+  return result;
+}
+
+KernelCost attention_cost(const DeviceModel& device, const OpSpec& spec, const Work& work, bool explain) {
+  AttentionShape shape;
+  shape.heads = static_cast<double>(work.batch);
+  shape.q_length = static_cast<double>(work.q_length);
+  shape.kv_length = static_cast<double>(work.kv_length);
+  shape.head_dim = static_cast<double>(work.head_dim);
+  shape.causal = spec.attributes.mask == AttentionMask::causal;
+  shape.backward = spec.kind == OpKind::attention_backward;
+  KernelCost result;
+  result.seconds =
+      device.kernel_floor_s + attention_seconds(device, work.bytes, shape) / device.sustained_factor;
+  if (explain) {
+    result.text = fmt::format("fused attention{}, {} heads × {} queries × {} keys × {}{}: {:.0f} % of {}",
+                              shape.backward ? " backward" : "", work.batch, work.q_length, work.kv_length,
+                              work.head_dim, shape.causal ? ", causal" : "",
+                              100 * work.flops / result.seconds / device.peak_flops_per_s,
+                              format_quantity(device.peak_flops_per_s, QuantityKind::flops_per_second));
+  }
+  return result;
+}
+
+// Libraries sum γ's and β's gradients inside the kernel of dx, so that only the partial sums of each compute unit
+// remain (cuDNN, Apex, Transformer Engine): the weight gradient reads those instead of dy and x.
+double norm_weight_gradient_bytes(const DeviceModel& device, const Program& program, const OpSpec& spec) {
+  double bytes = 0;
+  for (const std::uint32_t written : spec.writes) {
+    constexpr double partial_sum_bytes = 4;
+    bytes += static_cast<double>(program.tensor_specs[written].elements()) * partial_sum_bytes * device.compute_units;
+  }
+  return bytes;
+}
+
+KernelCost memory_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work,
+                       bool explain) {
+  const bool copy = is_copy(spec.kind);
+  const double rate = copy ? device.host_link_bytes_per_s
+                           : device.memory_bytes_per_s * bandwidth_share(device.memory, spec.kind);
+  const double bytes = spec.kind == OpKind::norm_weight_gradient ? norm_weight_gradient_bytes(device, program, spec)
+                                                                 : work.bytes;
+  KernelCost result;
+  result.seconds = device.kernel_floor_s + bytes / rate;
+  if (explain) {
+    result.text = fmt::format("{}: {} at {} + {} floor", name_of(spec.kind), format_quantity(bytes, QuantityKind::bytes),
+                              format_quantity(rate, QuantityKind::bytes_per_second),
+                              format_quantity(device.kernel_floor_s, QuantityKind::seconds));
+  }
+  return result;
+}
+
+}  // namespace
+
+MatmulCost matmul_cost(const DeviceModel& device, double peak, double bytes, std::int64_t m, std::int64_t n,
+                       std::int64_t k, std::int64_t batch) {
+  const MatmulModel& model = device.matmul;
+  const double products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(batch);
+  const double memory_seconds = bytes / streaming_rate(device);
+  const double unit_rate = peak / device.compute_units;
+  MatmulCost best;
+  best.seconds = std::numeric_limits<double>::infinity();
+  for (const MatmulTile& tile : model.tiles) {
+    const double tiles = std::ceil(static_cast<double>(m) / tile.m) * std::ceil(static_cast<double>(n) / tile.n) *
+                         static_cast<double>(batch);
+    for (const int split : {1, 2, 4, 8}) {
+      if (!may_split(split, tiles, k, device.compute_units)) break;
+      const double waves = waves_of(tiles * split, device);
+      const double depth = static_cast<double>(k) / split + model.k_overhead;
+      double seconds = waves * 2.0 * tile.m * tile.n * depth / (unit_rate * tile.efficiency);
+      if (split > 1) seconds += model.split_k_overhead_s + 4.0 * split * products / streaming_rate(device);
+      if (seconds < best.seconds) best = {seconds, tile, split, waves, false};
+    }
+  }
+  best.seconds *= large_factor(model, 2.0 * products * static_cast<double>(k));
+  if (memory_seconds > best.seconds) {
+    best.seconds = memory_seconds;
+    best.memory_bound = true;
+  }
+  return best;
+}
+
+double attention_seconds(const DeviceModel& device, double bytes, const AttentionShape& shape) {
+  const AttentionModel& model = device.attention;
+  const double efficiency = nearest_efficiency(model, shape.head_dim, shape.backward);
+  const double overhead = shape.backward ? model.backward_overhead_keys : model.forward_overhead_keys;
+  const double products = shape.backward ? 10.0 : 4.0;
+  const double masked = shape.causal ? 0.5 : 1.0;
+  const double rate = device.peak_flops_per_s / device.compute_units * efficiency *
+                      (shape.causal ? 1 - model.causal_loss : 1.0);
+  const double item_flops_per_key = products * model.query_block * shape.head_dim;
+  const double items = shape.heads * std::ceil(shape.q_length / model.query_block);
+  const double mean = item_flops_per_key * (shape.kv_length * masked + overhead) / rate;
+  const double longest = item_flops_per_key * (shape.kv_length + overhead) / rate;
+  const double compute = std::max(longest, mean * items / device.compute_units + model.tail * longest);
+  return std::max(compute, bytes / streaming_rate(device));
+}
+
+KernelCost kernel_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, bool explain) {
+  const Work work = work_of(program, spec);
+  if (is_product(spec.kind)) return product_cost(device, program, spec, work, explain);
+  if (is_attention(spec.kind)) return attention_cost(device, spec, work, explain);
+  return memory_cost(device, program, spec, work, explain);
+}
+
+}  // namespace meshweave
