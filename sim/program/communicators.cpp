@@ -3,8 +3,8 @@
 namespace meshweave {
 namespace {
 
-// Ranks that a member of an instance stands behind its first member: the same for every instance of a group. The
-// first pattern varies fastest.
+// Ranks that a member of an instance stands behind its first member: the same for every instance of a group.
+// The first pattern varies fastest.
 std::vector<int> member_offsets(const ProcessGrid& grid, const std::vector<AxisPattern>& patterns) {
   std::vector<int> offsets{0};
   for (const AxisPattern& pattern : patterns) {

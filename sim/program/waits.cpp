@@ -5,8 +5,8 @@
 namespace meshweave {
 namespace {
 
-// The pieces into which the bounds of its tensors cut the storages. Two tensors share bytes exactly when they share
-// a cell, and the cells of a tensor follow each other; a storage of one tensor is one cell.
+// The pieces into which the bounds of its tensors cut the storages. Two tensors share bytes exactly when they
+// share a cell, and the cells of a tensor follow each other; a storage of one tensor is one cell.
 struct Cells {
   struct Range {
     std::uint32_t first = 0;
@@ -58,7 +58,8 @@ Cells cut_storages(const Program& program, const Body& body) {
     std::sort(bounds.begin(), bounds.end());
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
     const auto cell_at = [&](std::int64_t byte) {
-      return base + static_cast<std::uint32_t>(std::lower_bound(bounds.begin(), bounds.end(), byte) - bounds.begin());
+      return base + static_cast<std::uint32_t>(std::lower_bound(bounds.begin(), bounds.end(), byte) -
+                                               bounds.begin());
     };
     for (const std::uint32_t t : tensors) {
       const auto [first, last] = program.byte_range(body, t);
@@ -70,8 +71,8 @@ Cells cut_storages(const Program& program, const Body& body) {
   return cells;
 }
 
-// Walks the doubled body in issue order and keeps, per op, a vector clock over the streams. Ops are numbered from 1
-// over both steps, so that 0 means none.
+// Walks the doubled body in issue order and keeps, per op, a vector clock over the streams. Ops are numbered
+// from 1 over both steps, so that 0 means none.
 class Deriver {
  public:
   Deriver(const Program& program, const Body& body)
@@ -116,8 +117,8 @@ class Deriver {
     issued_[stream] = number;
   }
 
-  // For each stream the latest op that touched a cell of this one, where one of the two writes. An earlier writer
-  // or a reader before the last writer needs no record: the last writer has waited for it.
+  // For each stream the latest op that touched a cell of this one, where one of the two writes. An earlier
+  // writer or a reader before the last writer needs no record: the last writer has waited for it.
   void collect_conflicts(const Op& op) {
     for (const std::uint32_t t : program_.reads(body_, op)) {
       const Cells::Range range = cells_.of_tensor[t];
@@ -142,8 +143,8 @@ class Deriver {
     if (number > needs_[stream] && (number > step_begin_ || cells_.persistent[cell])) needs_[stream] = number;
   }
 
-  // Starts from the clock of the op before on the stream, then takes the needs from the latest to the earliest:
-  // what one of them has seen need not be waited for again.
+  // Starts from the clock of the op before on the stream, then takes the needs from the latest to the
+  // earliest: what one of them has seen need not be waited for again.
   void advance_clock(std::uint32_t number, std::uint8_t stream) {
     std::uint32_t* clock = clock_of(number);
     if (issued_[stream] != 0) observe(clock, issued_[stream], stream);
@@ -175,7 +176,8 @@ class Deriver {
   void record_accesses(const Op& op, std::uint32_t number, std::uint8_t stream) {
     for (const std::uint32_t t : program_.reads(body_, op)) {
       const Cells::Range range = cells_.of_tensor[t];
-      for (std::uint32_t cell = range.first; cell < range.last; ++cell) reader_[cell * streams_ + stream] = number;
+      for (std::uint32_t cell = range.first; cell < range.last; ++cell)
+        reader_[cell * streams_ + stream] = number;
     }
     for (const std::uint32_t t : program_.writes(body_, op)) {
       const Cells::Range range = cells_.of_tensor[t];
@@ -190,7 +192,8 @@ class Deriver {
   void keep_clock_of_this_step(std::uint32_t ops) {
     waits_.clock.resize(ops * streams_);
     const std::uint32_t* second = clock_.data() + ops * streams_;
-    for (std::size_t i = 0; i < waits_.clock.size(); ++i) waits_.clock[i] = second[i] > ops ? second[i] - ops : 0;
+    for (std::size_t i = 0; i < waits_.clock.size(); ++i)
+      waits_.clock[i] = second[i] > ops ? second[i] - ops : 0;
   }
 
   const Program& program_;
@@ -208,6 +211,8 @@ class Deriver {
 
 }  // namespace
 
-Waits derive_waits(const Program& program, const Body& body) { return Deriver(program, body).derive(); }
+Waits derive_waits(const Program& program, const Body& body) {
+  return Deriver(program, body).derive();
+}
 
 }  // namespace meshweave

@@ -20,16 +20,18 @@ class Operands {
 
  private:
   std::int64_t sum_of_bytes(const std::vector<std::uint32_t>& specs) const {
-    return std::accumulate(specs.begin(), specs.end(), std::int64_t{0}, [&](std::int64_t sum, std::uint32_t s) {
-      return sum + program_.tensor_specs[s].bytes();
-    });
+    return std::accumulate(
+        specs.begin(), specs.end(), std::int64_t{0},
+        [&](std::int64_t sum, std::uint32_t s) { return sum + program_.tensor_specs[s].bytes(); });
   }
 
   const Program& program_;
   const OpSpec& spec_;
 };
 
-std::int64_t size_of(const TensorSpec& t, std::size_t dimension) { return t.dimensions[dimension].size; }
+std::int64_t size_of(const TensorSpec& t, std::size_t dimension) {
+  return t.dimensions[dimension].size;
+}
 
 // W is [outputs, inputs]; the product is y = x·Wᵀ, dx = dy·W or dW = dyᵀ·x.
 Work matmul_work(const Operands& operands, const OpSpec& spec) {
@@ -92,7 +94,7 @@ Work attention_work(const Operands& operands, const OpSpec& spec) {
 Work batched_matmul_work(const Operands& operands, const OpSpec& spec) {
   Work work;
   switch (spec.attributes.batched) {
-    case BatchedForm::scores:  // s = q·kᵀ
+    case BatchedForm::scores:           // s = q·kᵀ
     case BatchedForm::d_probabilities:  // dp = do·vᵀ
       work = attention_shape(operands.read(0), operands.read(1));
       work.m = work.q_length, work.n = work.kv_length, work.k = work.head_dim;
@@ -113,7 +115,9 @@ Work batched_matmul_work(const Operands& operands, const OpSpec& spec) {
 }
 
 // Bytes of `t`'s elements stored as `dtype`.
-std::int64_t bytes_as(const TensorSpec& t, DType dtype) { return t.elements() * bytes_of(dtype); }
+std::int64_t bytes_as(const TensorSpec& t, DType dtype) {
+  return t.elements() * bytes_of(dtype);
+}
 
 // A position table's touched rows: one per position, shared by the batch. x is [s, b, h].
 std::int64_t position_bytes(const TensorSpec& x, const TensorSpec& table) {
@@ -123,7 +127,8 @@ std::int64_t position_bytes(const TensorSpec& x, const TensorSpec& table) {
 // Kernels that look up rows or take a part touch only that part of an operand.
 std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
   switch (spec.kind) {
-    case OpKind::slice: return 2 * operands.write_bytes();
+    case OpKind::slice:
+      return 2 * operands.write_bytes();
     case OpKind::embedding: {
       const TensorSpec& y = operands.write(0);
       return operands.read(0).bytes() + bytes_as(y, operands.read(1).dtype) + y.bytes();
@@ -141,8 +146,10 @@ std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
       return dy.bytes() + 2 * position_bytes(dy, operands.write(0));
     }
     case OpKind::copy_to_host:
-    case OpKind::copy_to_device: return operands.read_bytes();
-    default: return operands.read_bytes() + operands.write_bytes();
+    case OpKind::copy_to_device:
+      return operands.read_bytes();
+    default:
+      return operands.read_bytes() + operands.write_bytes();
   }
 }
 
@@ -152,11 +159,18 @@ Work work_of(const Program& program, const OpSpec& spec) {
   const Operands operands(program, spec);
   Work work;
   switch (spec.kind) {
-    case OpKind::matmul: work = matmul_work(operands, spec); break;
+    case OpKind::matmul:
+      work = matmul_work(operands, spec);
+      break;
     case OpKind::attention:
-    case OpKind::attention_backward: work = attention_work(operands, spec); break;
-    case OpKind::batched_matmul: work = batched_matmul_work(operands, spec); break;
-    default: break;
+    case OpKind::attention_backward:
+      work = attention_work(operands, spec);
+      break;
+    case OpKind::batched_matmul:
+      work = batched_matmul_work(operands, spec);
+      break;
+    default:
+      break;
   }
   work.bytes = static_cast<double>(traffic(operands, spec));
   return work;
