@@ -1,0 +1,271 @@
+#include "sim/lower/parameters.h"
+
+#include <algorithm>
+
+namespace meshweave {
+
+namespace {
+
+bool sharded_over(const TensorSpec& spec, AxisMask axes) {
+  return std::any_of(spec.dimensions.begin(), spec.dimensions.end(),
+                     [&](const Dimension& d) { return (d.sharded_over & axes) != 0; });
+}
+
+AxisMask without(AxisMask mask, AxisMask axes) { return static_cast<AxisMask>(mask & ~axes); }
+
+}  // namespace
+
+ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& builder, Body& body,
+                               const std::vector<Site>& sites)
+    : context_(context), builder_(builder), body_(body), train_(context.scenario->pass == Pass::train) {
+  const int dp = context.plan->grid.degree(Axis::dp);
+  const int instances = context.layout().optimizer_instances;
+  sharded_ = train_ && context.layout().zero == 1 && dp / instances > 1;
+  shards_ = sharded_ ? dp / instances : 1;
+  if (train_ && dp > 1) {
+    dp_group_ = builder.group({"dp", context.module, {{Axis::dp, 1, dp}}});
+    if (sharded_) {
+      shard_group_ = instances == 1 ? dp_group_ : builder.group({"dp shard", context.module, {{Axis::dp, 1, shards_}}});
+      if (instances > 1) {
+        instance_group_ = builder.group({"dp instances", context.module, {{Axis::dp, shards_, instances}}});
+      }
+    }
+  }
+  for (const Site& site : sites) {
+    weights_.emplace_back(site.block->parameters.size());
+    gradients_.emplace_back(site.block->parameters.size());
+  }
+
+  const std::int64_t fixed = context.scenario->optimizer.bucket_parameters;
+  const std::int64_t limit = fixed > 0 ? fixed : std::max<std::int64_t>(40'000'000, 1'000'000 * std::int64_t{dp});
+  struct Open {
+    std::vector<Item> items;
+    std::int64_t parameters = 0;
+  };
+  Open open[2];  // sharded and replicated parameters
+  const auto close = [&](Open& o) {
+    if (!o.items.empty()) make_bucket(o.items, sites);
+    o = {};
+  };
+  for (std::size_t s = sites.size(); s-- > 0;) {
+    const Block& block = *sites[s].block;
+    for (std::size_t p = block.parameters.size(); p-- > 0;) {
+      const Parameter& parameter = block.parameters[p];
+      const Item item{s, static_cast<std::uint32_t>(p)};
+      if (parameter.tied) {
+        make_bucket({item}, sites);
+        continue;
+      }
+      Open& o = open[context.tp_axis != 0 && !sharded_over(parameter.spec, context.tp_axis) ? 1 : 0];
+      o.items.push_back(item);
+      o.parameters += parameter.spec.elements();
+      if (o.parameters >= limit) close(o);
+    }
+    if (s == 0 || sites[s - 1].chunk != sites[s].chunk) {
+      close(open[0]);
+      close(open[1]);
+    }
+  }
+}
+
+std::uint32_t ParameterStore::flat(const std::string& name, std::int64_t size, DType dtype, AxisMask partial,
+                                   std::uint32_t storage, bool shard) {
+  const AxisMask axes = shard ? context_.dp_axis : AxisMask{0};
+  const std::uint32_t spec = builder_.tensor_spec(make_spec(name, {{size, axes}}, dtype, partial, context_.module));
+  return builder_.view(body_, spec, storage, 0, {}, axes);
+}
+
+void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vector<Site>& sites) {
+  const Precision& precision = context_.scenario->precision;
+  const auto parameter_of = [&](const Item& item) -> const Parameter& {
+    return sites[item.site].block->parameters[item.parameter];
+  };
+  Bucket bucket;
+  bucket.chunk = sites[items[0].site].chunk;
+  bucket.tied = parameter_of(items[0]).tied;
+  bucket.replicated = context_.tp_axis != 0 && !sharded_over(parameter_of(items[0]).spec, context_.tp_axis);
+  bucket.first_site = items.back().site;
+  for (const Item& item : items) bucket.parameters += parameter_of(item).spec.elements();
+  bucket.parameters = (bucket.parameters + shards_ - 1) / shards_ * shards_;
+  const std::string name = "bucket " + std::to_string(buckets_.size());
+
+  const std::uint32_t weight_storage = builder_.storage(body_, bucket.parameters * bytes_of(precision.parameters),
+                                                        Category::parameters, true);
+  bucket.weights = flat("parameters " + name, bucket.parameters, precision.parameters, 0, weight_storage, false);
+  std::uint32_t gradient_storage = 0;
+  if (train_) {
+    const Parameter& first = parameter_of(items[0]);
+    gradient_storage = builder_.storage(body_, bucket.parameters * bytes_of(precision.main_gradients),
+                                        Category::main_gradients, true);
+    bucket.gradients = flat("gradients " + name, bucket.parameters, precision.main_gradients,
+                            sites[items[0].site].block->spec(first.main_gradient).partial, gradient_storage, false);
+    bucket.reduced = bucket.gradients;
+    const std::int64_t own = bucket.parameters / shards_;
+    bucket.weight_shard =
+        sharded_ ? flat("parameters " + name + " shard", own, precision.parameters, 0, weight_storage, true)
+                 : bucket.weights;
+    const auto state = [&](const char* what, DType dtype) {
+      const std::uint32_t storage = builder_.storage(body_, own * bytes_of(dtype), Category::optimizer_state, true);
+      const std::uint32_t spec = builder_.tensor_spec(
+          make_spec(what + (" " + name), {{own, sharded_ ? context_.dp_axis : AxisMask{0}}}, dtype, 0, context_.module));
+      bucket.state.push_back(builder_.view(body_, spec, storage, 0, {}));
+    };
+    if (precision.main_parameters != precision.parameters) state("main parameters", precision.main_parameters);
+    state("first moment", precision.moments);
+    state("second moment", precision.moments);
+    const auto workspace =
+        static_cast<std::int64_t>(static_cast<double>(own) * precision.workspace_bytes_per_parameter);
+    if (workspace > 0) builder_.storage(body_, workspace, Category::optimizer_state, true);
+  }
+
+  std::int64_t offset = 0;  // in parameters
+  for (const Item& item : items) {
+    const Block& block = *sites[item.site].block;
+    const Parameter& parameter = block.parameters[item.parameter];
+    const Place where{static_cast<std::int16_t>(sites[item.site].layer), -1, -1};
+    weights_[item.site][item.parameter] =
+        builder_.view(body_, block.values[parameter.value].tensor_spec, weight_storage,
+                      offset * bytes_of(precision.parameters), where);
+    if (train_) {
+      gradients_[item.site][item.parameter] =
+          builder_.view(body_, block.values[parameter.main_gradient].tensor_spec, gradient_storage,
+                        offset * bytes_of(precision.main_gradients), where);
+    }
+    offset += parameter.spec.elements();
+  }
+  buckets_.push_back(std::move(bucket));
+}
+
+OpSpec ParameterStore::op(OpKind kind, Phase phase, const std::string& label) const {
+  OpSpec spec;
+  spec.kind = kind;
+  spec.phase = phase;
+  spec.module = context_.module;
+  spec.label = label;
+  return spec;
+}
+
+void ParameterStore::zero_gradients() {
+  for (const Bucket& bucket : buckets_) {
+    const std::uint32_t written[] = {bucket.gradients};
+    builder_.append(body_, op(OpKind::fill, Phase::optimizer, "zero gradients"), {}, written, {});
+  }
+}
+
+std::uint32_t ParameterStore::collective(OpKind kind, const std::string& label, std::uint16_t group,
+                                         std::uint32_t read, TensorSpec written, AxisMask offset_axes, int chunk) {
+  OpSpec spec = op(kind, Phase::gradient_reduce, label);
+  spec.stream = context_.data_stream;
+  spec.group = group;
+  const Tensor source = body_.tensors[read];
+  const std::uint32_t result =
+      builder_.view(body_, builder_.tensor_spec(written), source.storage, source.offset, {}, offset_axes);
+  const std::uint32_t reads[] = {read};
+  const std::uint32_t writes[] = {result};
+  builder_.append(body_, spec, reads, writes, {-1, -1, static_cast<std::int16_t>(chunk)});
+  return result;
+}
+
+void ParameterStore::reduce(std::size_t index) {
+  Bucket& bucket = buckets_[index];
+  const auto spec_of = [&](std::uint32_t tensor) { return builder_.program().tensor_spec(body_, tensor); };
+  const auto all_reduce = [&](const char* label, std::uint16_t group, AxisMask axes) {
+    TensorSpec summed = spec_of(bucket.reduced);
+    summed.partial = without(summed.partial, axes);
+    const AxisMask offset_axes = body_.tensors[bucket.reduced].offset_axes;
+    bucket.reduced = collective(OpKind::all_reduce, label, group, bucket.reduced, summed, offset_axes, bucket.chunk);
+  };
+  if (bucket.replicated && context_.sequence_parallel()) {
+    all_reduce("replicated gradient all-reduce", context_.tp_group, context_.tp_axis);
+  }
+  if (sharded_) {
+    TensorSpec shard = spec_of(bucket.reduced);
+    shard.name += " shard";
+    shard.dimensions[0] = {bucket.parameters / shards_, context_.dp_axis};
+    // Behind an instance's own reduce-scatter the sum over the instances is still missing.
+    if (instance_group_ == no_group) shard.partial = without(shard.partial, context_.dp_axis);
+    bucket.reduced = collective(OpKind::reduce_scatter, "gradient reduce-scatter", shard_group_, bucket.reduced, shard,
+                                context_.dp_axis, bucket.chunk);
+    if (instance_group_ != no_group) {
+      all_reduce("gradient all-reduce over instances", instance_group_, context_.dp_axis);
+    }
+  } else if (context_.dp_axis != 0) {
+    all_reduce("gradient all-reduce", dp_group_, context_.dp_axis);
+  }
+  if (bucket.tied && context_.pp_axis != 0) {
+    const int stages = context_.plan->grid.degree(Axis::pp);
+    const std::uint16_t group = builder_.group({"embedding", context_.module, {{Axis::pp, stages - 1, 2}}});
+    all_reduce("tied embedding gradient all-reduce", group, context_.pp_axis);
+  }
+}
+
+// Σ of squares over all ranks that hold different parameters; the host reads it.
+std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
+  std::vector<std::uint32_t> reads;
+  for (const Bucket& bucket : buckets_) {
+    if (!bucket.tied || count_tied) reads.push_back(bucket.reduced);
+  }
+  Group group{"norm", context_.module, {}};
+  const auto axis = [&](Axis a, AxisMask mask, int count) {
+    if (mask != 0 && count > 1) group.patterns.push_back({a, 1, count});
+  };
+  axis(Axis::tp, context_.tp_axis, context_.tp());
+  axis(Axis::dp, context_.dp_axis, shards_);
+  axis(Axis::pp, context_.pp_axis, context_.plan->grid.degree(Axis::pp));
+  TensorSpec spec = make_spec("gradient norm²", {{1, 0}}, DType::fp32, group.axes(), context_.module);
+  const std::uint32_t own =
+      builder_.transient(body_, builder_.tensor_spec(spec), Category::workspace, {});
+  OpSpec norm = op(OpKind::gradient_norm, Phase::optimizer, "gradient norm");
+  norm.sync = group.patterns.empty();
+  const std::uint32_t writes[] = {own};
+  builder_.append(body_, norm, reads, writes, {});
+  if (group.patterns.empty()) return own;
+  OpSpec sum = op(OpKind::all_reduce, Phase::optimizer, "gradient norm all-reduce");
+  sum.stream = context_.data_stream;
+  sum.group = builder_.group(group);
+  sum.sync = true;
+  spec.partial = 0;
+  const std::uint32_t whole =
+      builder_.view(body_, builder_.tensor_spec(spec), body_.tensors[own].storage, 0, {});
+  const std::uint32_t sum_reads[] = {own};
+  const std::uint32_t sum_writes[] = {whole};
+  builder_.append(body_, sum, sum_reads, sum_writes, {});
+  return whole;
+}
+
+void ParameterStore::step(bool count_tied) {
+  if (context_.scenario->optimizer.clip > 0) {
+    std::vector<std::uint32_t> reads{gradient_norm(count_tied)};
+    std::vector<std::uint32_t> writes;
+    for (const Bucket& bucket : buckets_) writes.push_back(bucket.reduced);
+    reads.insert(reads.end(), writes.begin(), writes.end());
+    OpSpec clip = op(OpKind::clip, Phase::optimizer, "clip gradients");
+    clip.attributes.limit = context_.scenario->optimizer.clip;
+    builder_.append(body_, clip, reads, writes, {});
+  }
+  const bool separate = context_.scenario->precision.main_parameters != context_.scenario->precision.parameters;
+  for (const Bucket& bucket : buckets_) {
+    std::vector<std::uint32_t> reads{bucket.reduced};
+    if (!separate) reads.push_back(bucket.weight_shard);
+    reads.insert(reads.end(), bucket.state.begin(), bucket.state.end());
+    std::vector<std::uint32_t> writes = bucket.state;
+    writes.push_back(bucket.weight_shard);
+    builder_.append(body_, op(OpKind::adam, Phase::optimizer, "adam"), reads, writes, {});
+  }
+}
+
+void ParameterStore::gather(bool blocking) {
+  if (!sharded_) return;
+  OpSpec spec = op(OpKind::all_gather, Phase::parameter_gather, "parameter all-gather");
+  spec.stream = context_.data_stream;
+  spec.group = shard_group_;
+  for (std::size_t i = buckets_.size(); i-- > 0;) {
+    const Bucket& bucket = buckets_[i];
+    spec.sync = blocking && i == 0;
+    const std::uint32_t reads[] = {bucket.weight_shard};
+    const std::uint32_t writes[] = {bucket.weights};
+    builder_.append(body_, spec, reads, writes, {-1, -1, static_cast<std::int16_t>(bucket.chunk)});
+  }
+}
+
+}  // namespace meshweave
