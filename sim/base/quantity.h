@@ -1,12 +1,12 @@
-// Quantities with units: one parser and one formatter for files and command line.
+// Quantities with units: one parser and two formatters for files and command line.
 //
 // "450 GB/s", "1.8 us", "80 GB" (decimal) or "80 GiB", "3.6 Tb/s" (bits), "989 TFLOP/s", "4 B". A space between
 // number and unit is optional. Values are kept as doubles in the base unit: bytes, seconds, bytes/s, FLOP/s.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace meshweave {
 
@@ -24,7 +24,13 @@ ParsedQuantity parse_quantity(std::string_view text, QuantityKind kind);
 // "450 GB/s"; bytes use binary prefixes when `binary`.
 std::string format_quantity(double value, QuantityKind kind, bool binary = false);
 
+// Shortest form that parses back to the same double: 84943110144 bytes are "84.943110144 GB".
+std::string format_quantity_exactly(double value, QuantityKind kind);
+
 // An example of the kind for error messages, for example "450 GB/s".
 std::string_view example_quantity(QuantityKind kind);
+
+// The units that the parser knows for `kind`, for example B, kB, …, TiB.
+std::vector<std::string_view> units_of(QuantityKind kind);
 
 }  // namespace meshweave
