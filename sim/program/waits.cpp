@@ -2,74 +2,10 @@
 
 #include <algorithm>
 
+#include "sim/program/cells.h"
+
 namespace meshweave {
 namespace {
-
-// The pieces into which the bounds of its tensors cut the storages. Two tensors share bytes exactly when they
-// share a cell, and the cells of a tensor follow each other; a storage of one tensor is one cell.
-struct Cells {
-  struct Range {
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;
-  };
-  std::vector<Range> of_tensor;
-  std::vector<bool> persistent;  // by cell
-};
-
-// The views of each storage: tensor indices in `tensors`, from first[storage] to first[storage + 1].
-struct Views {
-  std::vector<std::uint32_t> first;
-  std::vector<std::uint32_t> tensors;
-};
-
-Views views_by_storage(const Body& body) {
-  Views views;
-  views.first.assign(body.storages.size() + 1, 0);
-  for (const Tensor& t : body.tensors) ++views.first[t.storage + 1];
-  for (std::size_t s = 1; s < views.first.size(); ++s) views.first[s] += views.first[s - 1];
-  views.tensors.resize(body.tensors.size());
-  std::vector<std::uint32_t> next(views.first.begin(), views.first.end() - 1);
-  for (std::size_t t = 0; t < body.tensors.size(); ++t) {
-    views.tensors[next[body.tensors[t].storage]++] = static_cast<std::uint32_t>(t);
-  }
-  return views;
-}
-
-Cells cut_storages(const Program& program, const Body& body) {
-  const Views views = views_by_storage(body);
-  Cells cells;
-  cells.of_tensor.resize(body.tensors.size());
-  std::vector<std::int64_t> bounds;
-  for (std::size_t s = 0; s < body.storages.size(); ++s) {
-    const std::span<const std::uint32_t> tensors{views.tensors.data() + views.first[s],
-                                                 views.first[s + 1] - views.first[s]};
-    const auto base = static_cast<std::uint32_t>(cells.persistent.size());
-    if (tensors.size() == 1) {
-      cells.of_tensor[tensors[0]] = {base, base + 1};
-      cells.persistent.push_back(body.storages[s].persistent);
-      continue;
-    }
-    bounds.clear();
-    for (const std::uint32_t t : tensors) {
-      const auto [first, last] = program.byte_range(body, t);
-      bounds.push_back(first);
-      bounds.push_back(last);
-    }
-    std::sort(bounds.begin(), bounds.end());
-    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-    const auto cell_at = [&](std::int64_t byte) {
-      return base + static_cast<std::uint32_t>(std::lower_bound(bounds.begin(), bounds.end(), byte) -
-                                               bounds.begin());
-    };
-    for (const std::uint32_t t : tensors) {
-      const auto [first, last] = program.byte_range(body, t);
-      cells.of_tensor[t] = {cell_at(first), cell_at(last)};
-    }
-    cells.persistent.insert(cells.persistent.end(), bounds.empty() ? 0 : bounds.size() - 1,
-                            body.storages[s].persistent);
-  }
-  return cells;
-}
 
 // Walks the doubled body in issue order and keeps, per op, a vector clock over the streams. Ops are numbered
 // from 1 over both steps, so that 0 means none.
@@ -83,8 +19,8 @@ class Deriver {
         clock_(2 * body.ops.size() * streams_, 0),
         issued_(streams_, 0),
         needs_(streams_, 0),
-        writer_(cells_.persistent.size(), 0),
-        reader_(cells_.persistent.size() * streams_, 0) {}
+        writer_(cells_.count(), 0),
+        reader_(cells_.count() * streams_, 0) {}
 
   Waits derive() {
     const auto ops = static_cast<std::uint32_t>(body_.ops.size());
@@ -140,7 +76,8 @@ class Deriver {
 
   // A transient storage of the step before is another storage.
   void need(std::uint32_t cell, std::size_t stream, std::uint32_t number) {
-    if (number > needs_[stream] && (number > step_begin_ || cells_.persistent[cell])) needs_[stream] = number;
+    if (number > needs_[stream] && (number > step_begin_ || body_.storages[cells_.storage[cell]].persistent))
+      needs_[stream] = number;
   }
 
   // Starts from the clock of the op before on the stream, then takes the needs from the latest to the

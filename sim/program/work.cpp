@@ -90,6 +90,11 @@ Work attention_work(const Operands& operands, const OpSpec& spec) {
   return work;
 }
 
+// d_value reads (do, p), d_key reads (ds, q): the position of the operand shaped as the queries.
+std::size_t query_of_key_gradient(const OpSpec& spec) {
+  return spec.attributes.batched == BatchedForm::d_value ? 0 : 1;
+}
+
 // Every form has one operand shaped as the queries, one as the keys, and one of all pairs.
 Work batched_matmul_work(const Operands& operands, const OpSpec& spec) {
   Work work;
@@ -106,7 +111,7 @@ Work batched_matmul_work(const Operands& operands, const OpSpec& spec) {
       break;
     case BatchedForm::d_value:  // dv = pᵀ·do
     case BatchedForm::d_key:    // dk = dsᵀ·q
-      work = attention_shape(operands.read(1), operands.write(0));
+      work = attention_shape(operands.read(query_of_key_gradient(spec)), operands.write(0));
       work.m = work.kv_length, work.n = work.head_dim, work.k = work.q_length;
       break;
   }

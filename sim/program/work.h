@@ -9,7 +9,7 @@
 // written). Look-ups (embeddings, positions) and slices touch their rows only, host copies count what crosses.
 //
 // Operands that program.h leaves open: weights are [outputs, inputs]; q, k, v and o are [s, b, heads, d]; a
-// batched matmul reads (q, k), (p, v), (do, v), (p, do), (ds, k) or (ds, q), in the order of BatchedForm.
+// batched matmul reads (q, k), (p, v), (do, v), (do, p), (ds, k) or (ds, q), in the order of BatchedForm.
 #pragma once
 
 #include <cstdint>
