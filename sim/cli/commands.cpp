@@ -1,0 +1,270 @@
+#include "sim/cli/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <new>
+
+#include "sim/base/error.h"
+#include "sim/cli/pipeline.h"
+#include "sim/cli/run_stats.h"
+#include "sim/cli/sweep.h"
+#include "sim/program/print.h"
+#include "sim/report/explain.h"
+#include "sim/report/report_json.h"
+#include "sim/report/report_table.h"
+#include "sim/trace/trace_writer.h"
+
+namespace meshweave {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The scenario files that the targets stand for: files as they are, folders as their *.json in order of name.
+std::vector<std::string> scenario_files(const std::vector<std::string>& targets) {
+  std::vector<std::string> files;
+  for (const std::string& target : targets) {
+    std::error_code error;
+    if (!fs::is_directory(target, error)) {
+      files.push_back(target);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const fs::directory_entry& entry : fs::directory_iterator(target, error)) {
+      if (entry.path().extension() == ".json") inside.push_back(entry.path().string());
+    }
+    if (error) throw IoError(fmt::format("{}: cannot be read: {}", target, error.message()));
+    if (inside.empty()) throw IoError(fmt::format("{}: holds no *.json", target));
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+bool is_single(const CommandLine& line) {
+  std::error_code error;
+  return line.targets.size() == 1 && line.vary.empty() && !fs::is_directory(line.targets.front(), error);
+}
+
+RunSettings settings_of(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  RunSettings settings;
+  settings.executor = line.executor;
+  settings.fold = line.fold;
+  settings.interrupt = &interrupt;
+  settings.on_phase = [&console](std::string_view phase) { console.progress(phase); };
+  return settings;
+}
+
+// Ranks that --ranks names must exist.
+void check_ranks(const TraceRequest& request, int ranks) {
+  for (const int rank : request.ranks) {
+    if (rank >= ranks) throw UsageError(fmt::format("--ranks: there is no rank {} (0 to {})", rank, ranks - 1));
+  }
+}
+
+ExitCode run_one(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  const RunSettings settings = settings_of(line, console, interrupt);
+  const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
+  if (!line.trace_file.empty()) {
+    check_ranks(line.trace, run.program.ranks());
+    console.progress("writing the trace");
+    write_trace(build_trace(run.view(), line.trace, version_text()), line.trace_file, &interrupt);
+  }
+  if (line.json) {
+    JsonText out(2);
+    out.object();
+    write_report(out, run.view(), run.report);
+    if (line.timing) write_timing(out, run);
+    out.end();
+    console.result(out.take() + "\n");
+  } else {
+    std::string page = report_page(run.view(), run.report);
+    if (line.timing) page += fmt::format("\nsimulated in {}\n", seconds_text(run.wall_s()));
+    console.result(page);
+  }
+  if (line.stats) console.message(stats_table(run));
+  return exit_ok;
+}
+
+ExitCode print_one_program(const CommandLine& line, Console& console) {
+  const Program program = lower_verified(read_scenario(line.targets.front(), line.overrides));
+  if (line.print_body >= static_cast<int>(program.bodies.size())) {
+    throw UsageError(fmt::format("--print-program: there is no body {} (0 to {})", line.print_body,
+                                 static_cast<int>(program.bodies.size()) - 1));
+  }
+  console.result(print_program(program, line.print_body));
+  return exit_ok;
+}
+
+// Every file crossed with every combination of varied values; the first --vary changes slowest.
+std::vector<SweepPoint> sweep_points(const CommandLine& line) {
+  std::vector<SweepPoint> points;
+  for (const std::string& file : scenario_files(line.targets)) points.push_back({file, line.overrides, {}});
+  constexpr std::size_t most = 100'000;
+  for (const Vary& vary : line.vary) {
+    if (points.size() * vary.values.size() > most) {
+      throw UsageError(fmt::format("--vary: more than {} points", most));
+    }
+    std::vector<SweepPoint> crossed;
+    for (const SweepPoint& point : points) {
+      for (const std::string& value : vary.values) {
+        crossed.push_back(point);
+        crossed.back().overrides.push_back({vary.pointer, value});
+        crossed.back().vary.emplace_back(vary.pointer, value);
+      }
+    }
+    points = std::move(crossed);
+  }
+  return points;
+}
+
+// A folder's bad scenario is an error. Of the points of a --vary some may be impossible, but not all.
+ExitCode exit_code_of(const std::vector<SweepRow>& rows, bool varied, Console& console) {
+  const bool any_ran = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.ran(); });
+  if (varied && any_ran) return exit_ok;
+  ExitCode code = exit_ok;
+  std::vector<Diagnostic> diagnostics;
+  for (const SweepRow& row : rows) {
+    if (row.ran()) continue;
+    diagnostics.insert(diagnostics.end(), row.refused.begin(), row.refused.end());
+    if (code == exit_ok) code = row.unreadable ? exit_io : exit_bad_input;
+    if (varied) break;
+  }
+  if (!diagnostics.empty()) console.errors(diagnostics);
+  return code;
+}
+
+ExitCode run_many(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  if (!line.trace_file.empty()) throw UsageError("--trace needs a single run");
+  SweepSettings settings;
+  settings.run = settings_of(line, console, interrupt);
+  settings.run.on_phase = nullptr;
+  settings.jobs = line.jobs;
+  if (line.timing) settings.write_timing = write_timing;
+  settings.on_progress = [&console](std::size_t done, std::size_t all, const std::string& path) {
+    console.progress(fmt::format("[{}/{}] {}", done, all, path));
+  };
+  std::vector<SweepRow> rows = sweep(sweep_points(line), settings);
+  if (!line.vary.empty()) sort_by_step_time(rows);
+  console.result(line.json ? sweep_json(rows) : sweep_table(rows));
+  if (line.stats) console.message(fmt::format("peak RSS {:.1f} MB\n", peak_rss_bytes() * 1e-6));
+  return exit_code_of(rows, !line.vary.empty(), console);
+}
+
+ExitCode run(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  if (line.print_program) {
+    if (!is_single(line)) throw UsageError("--print-program needs a single scenario");
+    return print_one_program(line, console);
+  }
+  return is_single(line) ? run_one(line, console, interrupt) : run_many(line, console, interrupt);
+}
+
+ExitCode check(const CommandLine& line, Console& console) {
+  if (is_single(line)) {
+    console.result(read_scenario(line.targets.front(), line.overrides).resolved_json + "\n");
+    return exit_ok;
+  }
+  std::vector<Diagnostic> wrong;
+  JsonText json(2);
+  std::string text;
+  json.array();
+  for (const std::string& file : scenario_files(line.targets)) {
+    std::vector<Diagnostic> found;
+    try {
+      read_scenario(file, line.overrides);
+    } catch (const InputError& error) {
+      found = error.diagnostics();
+    }
+    json.object(), json.field("scenario", file), json.field("ok", found.empty());
+    json.key("errors"), json.raw(diagnostics_json(found)), json.end();
+    text += fmt::format("{}: {}\n", file, found.empty() ? "ok" : "not possible");
+    wrong.insert(wrong.end(), found.begin(), found.end());
+  }
+  json.end();
+  console.result(line.json ? json.take() + "\n" : text);
+  if (wrong.empty()) return exit_ok;
+  if (!line.json) console.errors(wrong);
+  return exit_bad_input;
+}
+
+ExitCode explain(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  const RunSettings settings = settings_of(line, console, interrupt);
+  const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
+  Explanation explanation = explain_report(run.view(), run.report);
+  if (!run.scenario.perturb.empty()) {
+    explain_delay(explanation, run.view(), run.report, unperturbed_step_s(run, settings));
+  }
+  console.result(line.json ? explanation_json(explanation) : explanation_text(explanation));
+  if (line.stats) console.message(stats_table(run));
+  return exit_ok;
+}
+
+ExitCode list(const CommandLine& line, Console& console) {
+  const CatalogNames names = list_catalog();
+  const std::vector<std::pair<std::string, const std::vector<std::string>*>> sections{
+      {"models", &names.models}, {"devices", &names.devices}, {"nodes", &names.nodes}, {"fabrics", &names.fabrics}};
+  std::vector<std::string> known;
+  for (const auto& [name, entries] : sections) known.push_back(name);
+  if (!line.list_section.empty() && std::find(known.begin(), known.end(), line.list_section) == known.end()) {
+    const std::string near = nearest_name(line.list_section, known);
+    throw UsageError(fmt::format("list: unknown section \"{}\"", line.list_section),
+                     near.empty() ? fmt::format("one of {}", fmt::join(known, ", "))
+                                  : fmt::format("did you mean \"{}\"?", near));
+  }
+  JsonText json(2);
+  std::string text;
+  json.object();
+  for (const auto& [name, entries] : sections) {
+    if (!line.list_section.empty() && name != line.list_section) continue;
+    json.key(name), json.array();
+    text += (text.empty() ? "" : "\n") + name + "\n";
+    for (const std::string& entry : *entries) {
+      json.string(entry);
+      text += "  " + entry + "\n";
+    }
+    json.end();
+  }
+  json.end();
+  console.result(line.json ? json.take() + "\n" : text);
+  return exit_ok;
+}
+
+ExitCode dispatch(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  switch (line.command) {
+    case Command::help: console.result(line.help); return exit_ok;
+    case Command::run: return run(line, console, interrupt);
+    case Command::check: return check(line, console);
+    case Command::explain: return explain(line, console, interrupt);
+    case Command::list: return list(line, console);
+    case Command::schema: console.result(scenario_schema()); return exit_ok;
+  }
+  bug("unknown command");
+}
+
+}  // namespace
+
+ExitCode run_command(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  try {
+    return dispatch(line, console, interrupt);
+  } catch (const UsageError& error) {
+    console.error(error.what(), error.hint());
+    return exit_usage;
+  } catch (const InputError& error) {
+    console.errors(error.diagnostics());
+    return exit_bad_input;
+  } catch (const IoError& error) {
+    console.error(error.what());
+    return exit_io;
+  } catch (const Interrupted&) {
+    console.error("interrupted");
+    return exit_interrupted;
+  } catch (const std::bad_alloc&) {
+    console.error("this machine has not enough memory for the run");
+    return exit_io;
+  } catch (const std::exception& error) {
+    bug(error.what());
+  }
+}
+
+}  // namespace meshweave

@@ -1,0 +1,41 @@
+// The terminal: results to stdout, everything else to stderr; one line of progress where somebody looks on.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/cli/command_line.h"
+
+namespace meshweave {
+
+class Console {
+ public:
+  Console(ProgressMode progress, bool json);
+  ~Console();
+
+  // Throws IoError when stdout takes no more.
+  void result(std::string_view text);
+  void message(std::string_view text);  // to stderr, as it is
+  // Errors, as text or as {"errors": […]} with --json.
+  void errors(const std::vector<Diagnostic>& diagnostics);
+  void error(std::string_view message, std::string_view hint = {});
+
+  // Replaces the line of progress; nothing unless progress is shown. Safe to call from several threads.
+  void progress(std::string_view text);
+  void clear_progress();
+
+ private:
+  std::mutex mutex_;
+  bool json_ = false;
+  bool shows_progress_ = false;
+  bool colours_ = false;
+  bool has_line_ = false;
+};
+
+// Diagnostics as a JSON array of {file, line, column, pointer, message, hint}.
+std::string diagnostics_json(const std::vector<Diagnostic>& diagnostics);
+
+}  // namespace meshweave

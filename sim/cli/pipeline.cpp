@@ -1,0 +1,136 @@
+#include "sim/cli/pipeline.h"
+
+#include <chrono>
+
+#include "sim/base/error.h"
+#include "sim/lower/lower.h"
+#include "sim/program/verify.h"
+
+namespace meshweave {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Runs the phases of an outcome one after another: names and times them, and stops between them when interrupted.
+class Phases {
+ public:
+  Phases(const RunSettings& settings, std::vector<PhaseTime>& times) : settings_(settings), times_(times) {}
+
+  template <class Work>
+  void run(std::string_view name, const Work& work) {
+    if (settings_.interrupt != nullptr && *settings_.interrupt != 0) throw Interrupted();
+    if (settings_.on_phase) settings_.on_phase(name);
+    const Clock::time_point start = Clock::now();
+    work();
+    times_.push_back({name, seconds_since(start)});
+  }
+
+ private:
+  const RunSettings& settings_;
+  std::vector<PhaseTime>& times_;
+};
+
+void require_verified(const Program& program) {
+  std::string text;
+  for (const Violation& violation : verify(program)) text += "\n  " + violation.text;
+  if (!text.empty()) bug("the lowered program breaks its own rules:" + text);
+}
+
+RankClasses classes_of(const Scenario& scenario, const Program& program, const RunSettings& settings) {
+  if (!settings.fold || settings.executor == Executor::simgrid) return all_ranks(program);
+  return fold_ranks(program, fold_keys(scenario, program.ranks()), [&](std::span<const int> ranks) {
+    return placement_signature(scenario.cluster, ranks);
+  });
+}
+
+ReplayInput input_of(const RunOutcome& run, const std::vector<Perturbation>* perturb) {
+  ReplayInput input;
+  input.program = &run.program;
+  input.communicators = &run.communicators;
+  input.waits = &run.waits;
+  input.costs = &run.costs;
+  input.classes = &run.classes;
+  input.perturb = perturb;
+  input.seed = run.scenario.seed;
+  return input;
+}
+
+}  // namespace
+
+double RunOutcome::wall_s() const {
+  double sum = 0;
+  for (const PhaseTime& phase : phases) sum += phase.wall_s;
+  return sum;
+}
+
+std::vector<std::uint64_t> fold_keys(const Scenario& scenario, int ranks) {
+  std::vector<std::uint64_t> keys(static_cast<std::size_t>(ranks), 0);
+  const auto tell_apart = [&](int rank) { keys[static_cast<std::size_t>(rank)] = static_cast<std::uint64_t>(rank) + 1; };
+  for (const Perturbation& p : scenario.perturb) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      switch (p.target) {
+        case PerturbTarget::rank:
+        case PerturbTarget::link:
+          if (rank == p.index) tell_apart(rank);
+          break;
+        case PerturbTarget::node:
+          if (scenario.cluster.node_of(rank) == p.index) tell_apart(rank);
+          break;
+        case PerturbTarget::jitter: tell_apart(rank); break;
+      }
+    }
+  }
+  return keys;
+}
+
+Program lower_verified(const Scenario& scenario) {
+  Program program = lower(scenario, make_plan(scenario));
+  require_verified(program);
+  return program;
+}
+
+RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
+  RunOutcome run;
+  run.scenario = std::move(scenario);
+  run.executor = settings.executor;
+  Phases phases(settings, run.phases);
+  phases.run("lower", [&] {
+    run.plan = make_plan(run.scenario);
+    run.program = lower(run.scenario, run.plan);
+  });
+  phases.run("verify", [&] { require_verified(run.program); });
+  phases.run("derive", [&] {
+    for (const Body& body : run.program.bodies) {
+      run.waits.push_back(derive_waits(run.program, body));
+      run.liveness.push_back(derive_liveness(run.program, body, run.waits.back()));
+    }
+  });
+  phases.run("fold", [&] {
+    run.communicators = make_communicators(run.program);
+    run.classes = classes_of(run.scenario, run.program, settings);
+  });
+  phases.run("price", [&] { run.costs = price(run.program, run.communicators, run.scenario); });
+  phases.run("replay", [&] {
+    run.replay = replay(input_of(run, &run.scenario.perturb), settings.executor, settings.interrupt);
+  });
+  phases.run("report", [&] { run.report = make_report(run.view()); });
+  return run;
+}
+
+RunOutcome read_and_run(const std::string& path, const std::vector<Override>& overrides, const RunSettings& settings) {
+  std::vector<PhaseTime> reading;
+  Scenario scenario;
+  Phases(settings, reading).run("read", [&] { scenario = read_scenario(path, overrides); });
+  RunOutcome run = run_scenario(std::move(scenario), settings);
+  run.phases.insert(run.phases.begin(), reading.front());
+  return run;
+}
+
+double unperturbed_step_s(const RunOutcome& outcome, const RunSettings& settings) {
+  const std::vector<Perturbation> none;
+  return seconds_from_picoseconds(replay(input_of(outcome, &none), settings.executor, settings.interrupt).step);
+}
+
+}  // namespace meshweave

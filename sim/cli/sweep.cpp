@@ -1,0 +1,181 @@
+#include "sim/cli/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "sim/base/error.h"
+#include "sim/cli/console.h"
+#include "sim/report/report_json.h"
+#include "sim/report/report_table.h"
+
+namespace meshweave {
+namespace {
+
+void write_vary(JsonText& out, const SweepPoint& point) {
+  if (point.vary.empty()) return;
+  out.key("vary"), out.object();
+  for (const auto& [pointer, value] : point.vary) out.field(pointer, value);
+  out.end();
+}
+
+SweepRow run_point(const SweepPoint& point, const SweepSettings& settings) {
+  SweepRow row;
+  row.point = point;
+  try {
+    RunOutcome outcome = read_and_run(point.path, point.overrides, settings.run);
+    JsonText out(2);
+    out.object();
+    write_report(out, outcome.view(), outcome.report);
+    write_vary(out, point);
+    if (settings.write_timing) settings.write_timing(out, outcome);
+    out.end();
+    row.json = out.take();
+    if (outcome.scenario.published) {
+      const auto& values = outcome.scenario.published->values;
+      const auto found = values.find("tflops_per_gpu");
+      if (found != values.end()) row.published = fmt::format("{:.1f}", found->second);
+    }
+    row.report = std::move(outcome.report);
+    row.report.by_class.clear();
+  } catch (const InputError& error) {
+    row.refused = error.diagnostics();
+  } catch (const IoError& error) {
+    Diagnostic diagnostic;
+    diagnostic.message = error.what();
+    row.refused = {diagnostic};
+    row.unreadable = true;
+  }
+  return row;
+}
+
+std::string_view last_token(std::string_view pointer) { return pointer.substr(pointer.rfind('/') + 1); }
+
+// Columns that tell the rows apart: the file where there are several, then the varied values.
+std::vector<std::string> point_header(const std::vector<SweepRow>& rows, bool with_path) {
+  std::vector<std::string> header;
+  if (with_path) header.emplace_back("scenario");
+  for (const auto& [pointer, value] : rows.front().point.vary) header.emplace_back(last_token(pointer));
+  return header;
+}
+
+std::string refusals(const std::vector<SweepRow>& rows) {
+  std::map<std::string, int> reasons;
+  int count = 0;
+  for (const SweepRow& row : rows) {
+    if (row.ran()) continue;
+    ++count;
+    const Diagnostic& first = row.refused.front();
+    ++reasons[first.pointer.empty() ? first.message : first.pointer + ": " + first.message];
+  }
+  if (count == 0) return {};
+  std::string out = fmt::format("\n{} of {} points are not possible:\n", count, rows.size());
+  for (const auto& [reason, times] : reasons) out += fmt::format("  {} × {}\n", times, reason);
+  return out;
+}
+
+}  // namespace
+
+std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSettings& settings) {
+  std::vector<SweepRow> rows(points.size());
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> done{0};
+  std::mutex failure_mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < points.size(); i = next++) {
+      try {
+        rows[i] = run_point(points[i], settings);
+      } catch (...) {
+        const std::lock_guard lock(failure_mutex);
+        if (!failure) failure = std::current_exception();
+        next = points.size();
+        return;
+      }
+      const std::size_t finished = ++done;
+      if (settings.on_progress) settings.on_progress(finished, points.size(), points[i].path);
+    }
+  };
+  const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t wanted = settings.jobs > 0 ? static_cast<std::size_t>(settings.jobs) : processors;
+  std::vector<std::thread> workers;
+  for (std::size_t i = 1; i < std::min(wanted, points.size()); ++i) workers.emplace_back(work);
+  work();
+  for (std::thread& worker : workers) worker.join();
+  if (failure) std::rethrow_exception(failure);
+  return rows;
+}
+
+void sort_by_step_time(std::vector<SweepRow>& rows) {
+  const auto group = [](const SweepRow& row) {
+    if (!row.ran()) return 2;
+    return row.report.memory.verdict == Verdict::out_of_memory ? 1 : 0;
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](const SweepRow& a, const SweepRow& b) {
+    if (group(a) != group(b)) return group(a) < group(b);
+    return a.ran() && a.report.step_time_s < b.report.step_time_s;
+  });
+}
+
+std::string sweep_table(const std::vector<SweepRow>& rows) {
+  if (rows.empty()) return {};
+  const bool with_path = std::any_of(rows.begin(), rows.end(),
+                                     [&](const SweepRow& row) { return row.point.path != rows.front().point.path; }) ||
+                         rows.front().point.vary.empty();
+  const bool with_published =
+      std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.published.empty(); });
+  std::vector<std::vector<std::string>> table{point_header(rows, with_path)};
+  const std::size_t left_columns = with_path ? 1 : 0;
+  for (const char* name :
+       {"ranks", "step time", "tokens/s", "TFLOP/s/GPU", "MFU", "HFU", "bubble", "exposed", "peak memory"}) {
+    table[0].emplace_back(name);
+  }
+  if (with_published) table[0].emplace_back("published TFLOP/s/GPU");
+  table[0].emplace_back("verdict");
+  for (const SweepRow& row : rows) {
+    if (!row.ran()) continue;
+    const Report& r = row.report;
+    std::vector<std::string> cells;
+    if (with_path) cells.push_back(row.point.path);
+    for (const auto& [pointer, value] : row.point.vary) cells.push_back(value);
+    cells.push_back(fmt::format("{}", r.ranks));
+    cells.push_back(seconds_text(r.step_time_s));
+    cells.push_back(fmt::format("{:.5g}", r.tokens_per_s));
+    cells.push_back(fmt::format("{:.1f}", r.tflops_per_gpu));
+    cells.push_back(percent_text(r.mfu));
+    cells.push_back(percent_text(r.hfu));
+    cells.push_back(percent_text(r.bubble_fraction()));
+    cells.push_back(percent_text(r.exposed_comm_fraction()));
+    cells.push_back(gigabytes_text(static_cast<double>(r.memory.peak_bytes)));
+    if (with_published) cells.push_back(row.published);
+    cells.emplace_back(name_of(r.memory.verdict));
+    table.push_back(std::move(cells));
+  }
+  return aligned_table(table, left_columns) + refusals(rows);
+}
+
+std::string sweep_json(const std::vector<SweepRow>& rows) {
+  std::string out = "[";
+  for (const SweepRow& row : rows) {
+    out += out.size() > 1 ? ",\n" : "\n";
+    if (row.ran()) {
+      out += row.json;
+      continue;
+    }
+    JsonText refused;
+    refused.object();
+    refused.field("scenario", row.point.path);
+    write_vary(refused, row.point);
+    refused.key("errors"), refused.raw(diagnostics_json(row.refused));
+    refused.end();
+    out += refused.text();
+  }
+  return out + "\n]\n";
+}
+
+}  // namespace meshweave

@@ -1,0 +1,33 @@
+#include "sim/report/memory_parts.h"
+
+#include <algorithm>
+#include <map>
+
+namespace meshweave {
+
+std::vector<MemoryPart> memory_at_peak(const RunView& run, std::uint32_t body_index, Category category) {
+  const Body& body = run.program.bodies[body_index];
+  const Liveness& liveness = run.liveness[body_index];
+  std::vector<const TensorSpec*> first(body.storages.size(), nullptr);
+  for (const Tensor& tensor : body.tensors) {
+    if (first[tensor.storage] == nullptr) first[tensor.storage] = &run.program.tensor_specs[tensor.spec];
+  }
+  std::map<std::string, MemoryPart> by_name;
+  for (std::size_t s = 0; s < body.storages.size(); ++s) {
+    const Storage& storage = body.storages[s];
+    const StorageLife& life = liveness.lives[s];
+    const bool alive = storage.persistent || (life.born <= liveness.peak_op && liveness.peak_op < life.dies);
+    if (!alive || storage.category != category || storage.bytes == 0) continue;
+    const std::string name = first[s] != nullptr ? first[s]->name : "(unnamed)";
+    MemoryPart& part = by_name[name];
+    part.name = name;
+    ++part.count;
+    part.bytes += storage.bytes;
+  }
+  std::vector<MemoryPart> parts;
+  for (auto& [name, part] : by_name) parts.push_back(std::move(part));
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return parts;
+}
+
+}  // namespace meshweave

@@ -1,0 +1,211 @@
+#include "sim/report/report_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+namespace meshweave {
+namespace {
+
+using Text = std::back_insert_iterator<std::string>;
+
+// Columns that a terminal needs for UTF-8 text (one per code point).
+std::size_t width_of(std::string_view text) {
+  std::size_t width = 0;
+  for (const char c : text) width += (static_cast<unsigned char>(c) & 0xc0u) != 0x80u;
+  return width;
+}
+
+// The published value beside ours, and how far ours is from it.
+std::string published_note(const RunView& run, const Report& report, std::string_view key) {
+  if (!run.scenario.published) return {};
+  const auto found = run.scenario.published->values.find(std::string(key));
+  if (found == run.scenario.published->values.end() || found->second == 0) return {};
+  const double ours = *metric(report, key);
+  return fmt::format("   published {:.5g} ({:+.1f} %)", found->second, 100 * (ours / found->second - 1));
+}
+
+void line(std::string& out, std::string_view name, std::string_view value, std::string_view note = {}) {
+  const std::size_t width = width_of(value);
+  fmt::format_to(Text(out), "  {:<20}{}{}{}\n", name, std::string(width < 16 ? 16 - width : 0, ' '), value, note);
+}
+
+void head(std::string& out, const RunView& run) {
+  const Scenario& s = run.scenario;
+  const Cluster& cluster = s.cluster;
+  out += s.name.empty() ? s.file : s.name;
+  fmt::format_to(Text(out), "\n  {} × {} ({} nodes), {}\n", run.program.ranks(), cluster.node.device.name,
+                 (run.program.ranks() + cluster.node.gpus - 1) / cluster.node.gpus, name_of(run.executor));
+  fmt::format_to(Text(out), "  {}\n", layout_text(s));
+  const std::size_t sink = sink_module(s.model);
+  fmt::format_to(Text(out), "  batch {}, {} micro-batch{} of {} per replica, sequence {}, schedule {}\n\n", s.batch.global,
+                 s.micro_batches(sink), s.micro_batches(sink) == 1 ? "" : "es", s.batch.micro,
+                 s.model[sink].shape.sequence, name_of(s.schedule.kind));
+}
+
+void rates(std::string& out, const RunView& run, const Report& r) {
+  line(out, "step time", seconds_text(r.step_time_s), published_note(run, r, "step_time_s"));
+  line(out, "tokens/s", fmt::format("{:.5g}", r.tokens_per_s), published_note(run, r, "tokens_per_s"));
+  line(out, "TFLOP/s per GPU", fmt::format("{:.1f}", r.tflops_per_gpu), published_note(run, r, "tflops_per_gpu"));
+  line(out, "MFU", percent_text(r.mfu), published_note(run, r, "mfu"));
+  line(out, "HFU", percent_text(r.hfu), published_note(run, r, "hfu"));
+  line(out, "ops", fmt::format("{}", r.ops));
+}
+
+// One line per part of the step, for the mean over ranks.
+void time_parts(std::string& out, const Report& r) {
+  out += "\nwhere the step goes (mean over ranks)\n";
+  const auto part = [&](std::string_view name, double seconds, std::string_view note = {}) {
+    line(out, name, seconds_text(seconds), fmt::format("{:>10}{}", percent_text(seconds / r.step_time_s), note));
+  };
+  part("compute", r.mean.compute_s);
+  part("bubble", r.mean.bubble_s,
+       fmt::format("   {} of compute; closed form {}", percent_text(r.bubble_over_ideal()),
+                   percent_text(r.bubble_over_ideal_closed_form)));
+  for (const StreamKind kind : all_stream_kinds) {
+    const double seconds = r.mean.exposed_s[static_cast<std::size_t>(kind)];
+    if (seconds > 0) part(fmt::format("exposed {} comm", name_of(kind)), seconds);
+  }
+  if (r.mean.exposed_total_s() == 0) part("exposed comm", 0);
+  part("host-bound", r.mean.host_s);
+  if (r.mean.copy_s > 0) part("copies", r.mean.copy_s);
+}
+
+void compute_parts(std::string& out, const RunView& run, const Report& r) {
+  std::map<OpKind, double> by_kind;
+  for (const SpecUse& use : r.uses) by_kind[run.program.op_specs[use.spec].kind] += use.compute_s;
+  std::vector<std::pair<OpKind, double>> kinds(by_kind.begin(), by_kind.end());
+  std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  out += "\ncompute by kind of op\n";
+  constexpr std::size_t most = 8;
+  double rest = 0;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const auto& [kind, seconds] = kinds[i];
+    if (i >= most) {
+      rest += seconds;
+    } else if (seconds > 0) {
+      line(out, name_of(kind), seconds_text(seconds), fmt::format("{:>10}", percent_text(seconds / r.step_time_s)));
+    }
+  }
+  if (rest > 0) line(out, "others", seconds_text(rest), fmt::format("{:>10}", percent_text(rest / r.step_time_s)));
+}
+
+void stages(std::string& out, const RunView& run, const Report& r) {
+  std::vector<std::vector<std::string>> rows{
+      {"  stage", "ranks", "compute", "bubble", "exposed", "host", "peak memory"}};
+  for (const StageReport& stage : r.stages) {
+    if (stage.ranks == 0) continue;
+    rows.push_back({fmt::format("  {} {}", run.scenario.model[stage.module].name, stage.stage),
+                    fmt::format("{}", stage.ranks), seconds_text(stage.mean.compute_s),
+                    seconds_text(stage.mean.bubble_s), seconds_text(stage.mean.exposed_total_s()),
+                    seconds_text(stage.mean.host_s + stage.mean.copy_s),
+                    gigabytes_text(static_cast<double>(stage.peak_memory_bytes))});
+  }
+  out += "\n" + aligned_table(rows, 1);
+}
+
+void memory(std::string& out, const Report& r) {
+  const MemoryReport& m = r.memory;
+  const auto part = [&](std::string_view name, std::int64_t bytes) {
+    if (bytes > 0) line(out, name, gigabytes_text(static_cast<double>(bytes)));
+  };
+  fmt::format_to(Text(out), "\npeak memory (rank {})\n", m.rank);
+  for (int c = 0; c < category_count; ++c) {
+    const std::string_view name = name_of(static_cast<Category>(c));
+    std::string words(name);
+    std::replace(words.begin(), words.end(), '_', ' ');
+    part(words, m.by_category[static_cast<std::size_t>(c)]);
+  }
+  part("framework", m.framework_bytes);
+  line(out, "peak", gigabytes_text(static_cast<double>(m.peak_bytes)),
+       fmt::format("   of {}: {}, headroom {}", gigabytes_text(static_cast<double>(m.device_bytes)),
+                   name_of(m.verdict), gigabytes_text(static_cast<double>(m.headroom_bytes()))));
+}
+
+void path(std::string& out, const RunView& run, const Report& r) {
+  out += "\ncritical path\n";
+  const auto part = [&](std::string_view name, double seconds) {
+    if (seconds > 0) line(out, name, seconds_text(seconds), fmt::format("{:>10}", percent_text(seconds / r.step_time_s)));
+  };
+  part("compute", r.path.compute_s);
+  for (const StreamKind kind : all_stream_kinds) {
+    part(fmt::format("{} comm", name_of(kind)), r.path.transfer_s[static_cast<std::size_t>(kind)]);
+  }
+  part("copies", r.path.copy_s);
+  part("host", r.path.host_s);
+  part("start of the step", r.path.start_s);
+  for (std::size_t p = 0; p < r.path.by_perturbation.size(); ++p) {
+    const Perturbation& perturbation = run.scenario.perturb[p];
+    if (perturbation.target == PerturbTarget::jitter) continue;
+    const std::string_view what = perturbation.target == PerturbTarget::node ? "node" : "rank";
+    part(fmt::format("on slowed {} {}", what, perturbation.index), r.path.by_perturbation[p]);
+  }
+}
+
+}  // namespace
+
+std::string seconds_text(double seconds) {
+  const double size = seconds < 0 ? -seconds : seconds;
+  if (size == 0) return "0 s";
+  if (size >= 1) return fmt::format("{:.4g} s", seconds);
+  if (size >= 1e-3) return fmt::format("{:.4g} ms", seconds * 1e3);
+  return fmt::format("{:.4g} us", seconds * 1e6);
+}
+
+std::string percent_text(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
+
+std::string gigabytes_text(double bytes) { return fmt::format("{:.2f} GB", bytes * 1e-9); }
+
+std::string layout_text(const Scenario& scenario) {
+  std::string out;
+  for (std::size_t v = 0; v < num_vertices(scenario.model); ++v) {
+    const ModuleLayout& l = scenario.layout_by_module[v];
+    if (!out.empty()) out += "; ";
+    fmt::format_to(Text(out), "{}: TP{} PP{} DP{}", scenario.model[v].name, l.tp, l.pp, l.dp);
+    if (l.vpp > 1) fmt::format_to(Text(out), " VPP{}", l.vpp);
+    if (l.sequence_parallel) out += ", sequence parallel";
+    if (l.zero > 0) fmt::format_to(Text(out), ", ZeRO-{}", l.zero);
+    if (l.optimizer_instances > 1) fmt::format_to(Text(out), " ({} instances)", l.optimizer_instances);
+    fmt::format_to(Text(out), ", recompute {}", name_of(l.recompute));
+  }
+  return out;
+}
+
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string text;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(widths[c] - width_of(row[c]), ' ');
+      if (c > 0) text += "  ";
+      text += c < left_columns ? row[c] + padding : padding + row[c];
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += text + "\n";
+  }
+  return out;
+}
+
+std::string report_page(const RunView& run, const Report& report) {
+  std::string out;
+  head(out, run);
+  rates(out, run, report);
+  time_parts(out, report);
+  compute_parts(out, run, report);
+  stages(out, run, report);
+  memory(out, report);
+  path(out, run, report);
+  if (run.scenario.published) {
+    fmt::format_to(Text(out), "\npublished: {}\n", run.scenario.published->source);
+  }
+  return out;
+}
+
+}  // namespace meshweave
