@@ -5,20 +5,12 @@
 #include <string>
 
 #include "models/transformer.h"
-#include "sim/scenario/reader.h"
+#include "sim/scenario/library.h"
+#include "sim/scenario/zoo.h"
 
 using namespace meshweave;
 
 namespace {
-
-// The module "language" of a scenario that takes it from the zoo.
-TransformerShape zoo_shape(const std::string& name) {
-  const std::string text = R"({ "name": "zoo", "cluster": { "node": "hgx-h100", "nodes": 1 },
-    "model": { "language": { "zoo": ")" + name + R"(" } }, "batch": { "global": 8 },
-    "layout": { "language": {} } })";
-  const Scenario scenario = parse_scenario(text, "zoo.json");
-  return scenario.model[0].shape;
-}
 
 std::int64_t size_of(const TransformerShape& shape) { return parameter_count(shape, shape.vocabulary); }
 
@@ -71,7 +63,7 @@ const std::map<std::string, Published> published = {
 TEST_CASE("zoo models round to the published parameter counts") {
   for (const auto& [name, expected] : published) {
     CAPTURE(name);
-    const TransformerShape shape = zoo_shape(name);
+    const TransformerShape shape = read_zoo(name);
     CHECK(std::abs(static_cast<double>(size_of(shape)) - expected.parameters) <= expected.half_digit);
     CHECK(shape.published_parameters == expected.parameters);
     CHECK(shape.zoo == name);
@@ -81,27 +73,27 @@ TEST_CASE("zoo models round to the published parameter counts") {
 
 TEST_CASE("the smallest model of the Megatron-LM README is a little larger than its name") {
   // 24·12·2048² + 13·24·2048 + (2·131072 + 4096 + 2)·2048 = 1,753,862,144, printed as 1.7B.
-  CHECK(size_of(zoo_shape("megatron-1.7b")) == 1'753'862'144);
+  CHECK(size_of(read_zoo("megatron-1.7b")) == 1'753'862'144);
 }
 
 TEST_CASE("the TSP paper's model has 16 h² weights per layer") {
   // Attention 4h², SwiGLU MLP 3·h·4h = 12h². 32 layers of 16·4096² are 2³³ weights; two gains per layer beside.
-  const TransformerShape shape = zoo_shape("tsp-7b");
+  const TransformerShape shape = read_zoo("tsp-7b");
   CHECK(layer_parameters(shape) == 16LL * 4096 * 4096 + 2 * 4096);
   CHECK(shape.layers * 16 * 4096 * 4096 == 1LL << 33);
 }
 
 TEST_CASE("every zoo entry is covered") {
-  for (const std::string& name : list_catalog().models) {
+  for (const std::string& name : names_in(Library::models)) {
     CAPTURE(name);
     CHECK((published.count(name) == 1 || name == "megatron-1.7b" || name == "tsp-7b"));
   }
-  CHECK(list_catalog().models.size() == published.size() + 2);
+  CHECK(names_in(Library::models).size() == published.size() + 2);
 }
 
 TEST_CASE("Nemotron-4 15B splits into the published parts") {
   // arXiv 2402.16819: 3.1B embedding and 12.5B other parameters.
-  const TransformerShape shape = zoo_shape("nemotron4-15b");
+  const TransformerShape shape = read_zoo("nemotron4-15b");
   const double embeddings = 2.0 * static_cast<double>(shape.vocabulary * shape.hidden);
   CHECK(embeddings == Approx(3.1e9).margin(0.05e9));
   CHECK(static_cast<double>(size_of(shape)) - embeddings == Approx(12.5e9).margin(0.05e9));
