@@ -67,7 +67,8 @@ void curve_fields(Fields& f, CollectiveCurve& curve) {
   f.quantity({"base", "start-up time"}, curve.base_s, seconds, short_time);
   f.quantity({"intra_hop", "time per step inside a node"}, curve.intra_hop_s, seconds, short_time);
   f.quantity({"nic_hop", "time per step between nodes"}, curve.nic_hop_s, seconds, short_time);
-  f.number({"intra_efficiency", "share of the link's peak that large messages reach"}, curve.intra_efficiency, {0, 4});
+  f.number({"intra_efficiency", "share of the link's peak that large messages reach"}, curve.intra_efficiency,
+           {0, 4, true});
   f.number({"nic_efficiency", "the same of the NIC; 0: not used between nodes"}, curve.nic_efficiency, {0, 4});
   f.quantity({"pipeline", "message size at which filling the pipeline doubles the transfer's time"},
              curve.pipeline_bytes, bytes, {0, 1e15});

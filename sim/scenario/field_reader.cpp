@@ -185,12 +185,14 @@ void FieldReader::entry(const Key& key, Library library, std::string& name, cons
   const std::string pointer = pointer_of(key);
   if (!json && (fallback.empty() || overlay_)) return;
   if (!json) return load_entry(library, std::string(fallback), pointer, name, visit);
-  if (json->is(Json::Kind::string)) return load_entry(library, json->text, pointer, name, visit);
-  if (!json->is(Json::Kind::object)) {
-    return refuse(key, fmt::format("expected the name of a {} or an object (is {})", noun_of(library),
-                                   noun_of(json->kind)));
-  }
-  read_entry_object(*json, pointer, library, name, visit);
+  read_entry(*json, pointer, library, name, visit);
+}
+
+void FieldReader::base(const Key& key, Library library, std::string& name, const Visit& visit) {
+  const Json* json = take(key);
+  if (!json) return;
+  read_entry(*json, pointer_of(key), library, name, visit);
+  overlay_ = true;
 }
 
 void FieldReader::list(const Key& key, const Items& items) {
@@ -249,13 +251,20 @@ void FieldReader::read_object(const Json& value, const std::string& pointer, boo
   reader.refuse_unknown_keys();
 }
 
-void FieldReader::read_entry_object(const Json& value, const std::string& pointer, Library library, std::string& name,
-                                    const Visit& visit) {
-  const Json* base = value.find("base");
-  if (base && expect(*base, Json::Kind::string, pointer_to(pointer, "base")))
-    load_entry(library, base->text, pointer_to(pointer, "base"), name, visit);
-  FieldReader reader(reading_, file_, value, pointer, base || overlay_);
-  reader.known_.emplace_back("base");
+void FieldReader::read_entry(const Json& value, const std::string& pointer, Library library, std::string& name,
+                             const Visit& visit) {
+  if (value.is(Json::Kind::string)) return load_entry(library, value.text, pointer, name, visit);
+  if (!value.is(Json::Kind::object)) {
+    reading_.diagnostics.at_value(
+        file_, pointer,
+        fmt::format("expected the name of a {} or an object (is {})", noun_of(library), noun_of(value.kind)));
+    return;
+  }
+  FieldReader reader(reading_, file_, value, pointer, overlay_);
+  if (const Json* base = reader.take({base_key, "", Need::absent}, Json::Kind::string)) {
+    reader.load_entry(library, base->text, pointer_to(pointer, base_key), name, visit);
+    reader.overlay_ = true;
+  }
   visit(reader);
   reader.refuse_unknown_keys();
 }
@@ -282,8 +291,7 @@ void FieldReader::load_entry(Library library, const std::string& entry, const st
   reading_.inputs.emplace_back(file_name, sha256(file.text));
   if (!parse_input(file, reading_.diagnostics)) return;
   open.push_back(file_name);
-  FieldReader reader(reading_, file, file.root, "", false);
-  reader.read_entry_object(file.root, "", library, name, visit);
+  FieldReader(reading_, file, file.root, "", false).read_entry(file.root, "", library, name, visit);
   open.pop_back();
   name = entry;
 }

@@ -34,6 +34,7 @@ class FieldReader : public Fields {
   void object(const Key& key, const Visit& visit, std::string_view shorthand) override;
   void entry(const Key& key, Library library, std::string& name, const Visit& visit,
              std::string_view fallback) override;
+  void base(const Key& key, Library library, std::string& name, const Visit& visit) override;
   void list(const Key& key, const Items& items) override;
   void named(const Key& key, const Items& items) override;
   void only(const Key& key, std::int64_t value) override;
@@ -53,8 +54,8 @@ class FieldReader : public Fields {
   void refuse(const Key& key, std::string message, std::string hint = {});
   std::string pointer_of(const Key& key) const { return pointer_to(pointer_, key.name); }
   void read_object(const Json& value, const std::string& pointer, bool overlay, const Visit& visit);
-  void read_entry_object(const Json& value, const std::string& pointer, Library library, std::string& name,
-                         const Visit& visit);
+  void read_entry(const Json& value, const std::string& pointer, Library library, std::string& name,
+                  const Visit& visit);
   void load_entry(Library library, const std::string& entry, const std::string& pointer, std::string& name,
                   const Visit& visit);
   bool read_integer(const Json& value, const std::string& pointer, const IntegerRange& range, std::int64_t& result);

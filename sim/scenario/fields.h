@@ -48,6 +48,9 @@ using NumberRange = Range<double>;
 
 constexpr double unset_number = std::numeric_limits<double>::quiet_NaN();
 
+// The key of an entry object that names the entry whose fields are its defaults.
+constexpr std::string_view base_key = "base";
+
 // The shipped collections of named entries.
 enum class Library : std::uint8_t { models, devices, nodes, fabrics };
 
@@ -78,6 +81,8 @@ class Fields {
   // `fallback` names the entry taken when the key is absent, when it is not empty.
   virtual void entry(const Key& key, Library library, std::string& name, const Visit& visit,
                      std::string_view fallback = {}) = 0;
+  // Names the entry whose fields are the defaults of the fields that follow in the same object.
+  virtual void base(const Key& key, Library library, std::string& name, const Visit& visit) = 0;
   virtual void list(const Key& key, const Items& items) = 0;
   virtual void named(const Key& key, const Items& items) = 0;
   // A key of the format that this version accepts only as `value` ("tsp": 1), or not at all.

@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/module_graph.h"
@@ -89,6 +91,7 @@ struct HostSettings {
 };
 
 enum class CostKind : std::uint8_t { model, fixed };
+std::string_view name_of(CostKind);
 struct CostSettings {
   CostKind kind = CostKind::model;
   // `fixed`: seconds per rank and micro-batch, divided over its virtual stages.

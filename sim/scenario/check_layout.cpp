@@ -1,0 +1,195 @@
+#include "sim/scenario/check_layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace meshweave {
+namespace {
+
+// The cluster as messages show it: "768 ranks (96 nodes of 8)".
+std::string describe(const Cluster& cluster) {
+  return fmt::format("{} ranks ({} nodes of {})", cluster.ranks(), cluster.nodes, cluster.node.gpus);
+}
+
+// The ranks of the module are those of the cluster; dp fills them when it is left open. False when they do not fit.
+bool resolve_ranks(const Cluster& cluster, ModuleLayout& layout, const std::string& at, const ReportAt& report) {
+  const std::size_t before = report.count();
+  const std::int64_t ranks = cluster.ranks();
+  if (layout.rank_offset != 0)
+    report(at + "/ranks/offset", fmt::format("must be 0: one module covers all {}", describe(cluster)));
+  if (layout.rank_count != 0 && layout.rank_count != ranks)
+    report(at + "/ranks/size", fmt::format("{} is not the cluster's {}", layout.rank_count, describe(cluster)));
+  if (report.count() != before) return false;
+  layout.rank_count = cluster.ranks();
+
+  const std::int64_t fixed = std::int64_t{layout.tp} * layout.pp;
+  const std::int64_t gpus = cluster.node.gpus;
+  if (layout.dp == 0) {
+    if (ranks % fixed == 0) {
+      layout.dp = static_cast<int>(ranks / fixed);
+      return true;
+    }
+    report(at, fmt::format("tp {} · pp {} = {} does not divide the {}", layout.tp, layout.pp, fixed, describe(cluster)));
+    return false;
+  }
+  const std::int64_t product = fixed * layout.dp;
+  if (product == ranks) return true;
+  std::string hint = ranks % fixed == 0 ? fmt::format("dp {} fills them; a dp left out does so by itself", ranks / fixed) : "";
+  if (product % gpus == 0) hint += fmt::format("{}{} nodes have {} ranks", hint.empty() ? "" : "; ", product / gpus, product);
+  report(at, fmt::format("tp {} · pp {} · dp {} = {}, but the cluster has {}", layout.tp, layout.pp, layout.dp, product,
+                         describe(cluster)),
+         hint);
+  return false;
+}
+
+void check_order(const ModuleLayout& layout, const std::string& at, const ReportAt& report) {
+  const std::array<std::pair<std::string_view, int>, 5> degrees{
+      {{"tp", layout.tp}, {"cp", layout.cp}, {"ep", layout.ep}, {"dp", layout.dp}, {"pp", layout.pp}}};
+  std::vector<std::string_view> named;
+  std::string_view rest = layout.order;
+  while (true) {
+    const std::size_t dash = std::min(rest.find('-'), rest.size());
+    const std::string_view axis = rest.substr(0, dash);
+    if (std::none_of(degrees.begin(), degrees.end(), [&](const auto& d) { return d.first == axis; })) {
+      report(at + "/order", fmt::format("\"{}\" is no axis (expected e.g. \"tp-cp-ep-dp-pp\")", axis));
+      return;
+    }
+    if (std::find(named.begin(), named.end(), axis) != named.end())
+      report(at + "/order", fmt::format("names {} twice", axis));
+    named.push_back(axis);
+    if (dash == rest.size()) break;
+    rest.remove_prefix(dash + 1);
+  }
+  for (const auto& [axis, degree] : degrees)
+    if (degree > 1 && std::find(named.begin(), named.end(), axis) == named.end())
+      report(at + "/order", fmt::format("does not name {}, which is {}", axis, degree));
+}
+
+void check_tensor_parallel(const TransformerShape& shape, const ModuleLayout& layout, const Overlap& overlap,
+                           const std::string& at, const ReportAt& report) {
+  const std::int64_t tp = layout.tp;
+  const auto divides = [&](std::int64_t n, std::string_view what) {
+    if (n % tp == 0) return;
+    report(at + "/tp", fmt::format("{} does not divide {} {} ({} do)", tp, what, n, divisors(n)));
+  };
+  divides(shape.heads, "the number of attention heads,");
+  // Megatron replicates key and value heads when there are fewer than ranks; here each rank has its own.
+  divides(shape.kv_heads, "the number of key-value heads,");
+  divides(shape.ffn, "ffn =");
+  if (layout.sequence_parallel) divides(shape.sequence, "the sequence (sequence_parallel) of");
+  const std::int64_t chunks = tp * overlap.tp_chunks;
+  if (overlap.tp && tp > 1 && shape.sequence % tp == 0 && shape.sequence % chunks != 0) {
+    report("/overlap/tp_chunks", fmt::format("a sequence of {} does not split into tp {} · {} chunks", shape.sequence,
+                                             tp, overlap.tp_chunks));
+  }
+}
+
+// Even stages, in which embedding and loss may take the place of a layer.
+void fill_stages(const TransformerShape& shape, LayoutForm& form, const std::string& at, const ReportAt& report) {
+  ModuleLayout& layout = form.layout;
+  const std::int64_t count = std::int64_t{layout.pp} * layout.vpp;
+  const std::int64_t slots = shape.layers + form.embedding_counts + form.loss_counts;
+  if (slots % count != 0) {
+    const bool counted = slots != shape.layers;
+    report(at + (form.layout.vpp > 1 ? "/vpp" : "/pp"),
+           fmt::format("the {} layers{} do not split evenly over pp {} · vpp {} = {} stages", shape.layers,
+                       counted ? fmt::format(" and {} that count as one", slots - shape.layers) : "", layout.pp,
+                       layout.vpp, count),
+           "\"stages\" gives the layers of each stage, or { \"embedding\": true, \"loss\": true }");
+    return;
+  }
+  layout.stages.assign(static_cast<std::size_t>(count), static_cast<int>(slots / count));
+  layout.stages.front() -= form.embedding_counts;
+  layout.stages.back() -= form.loss_counts;
+}
+
+void check_stages(const TransformerShape& shape, const ModuleLayout& layout, const std::string& at,
+                  const ReportAt& report) {
+  const std::vector<int>& stages = layout.stages;
+  const std::size_t count = static_cast<std::size_t>(layout.pp) * static_cast<std::size_t>(layout.vpp);
+  if (stages.size() != count) {
+    report(at + "/stages", fmt::format("has {} entries, but there are pp {} · vpp {} = {} stages", stages.size(),
+                                       layout.pp, layout.vpp, count));
+    return;
+  }
+  const std::int64_t sum = std::accumulate(stages.begin(), stages.end(), std::int64_t{0});
+  if (sum != shape.layers)
+    report(at + "/stages", fmt::format("add up to {} layers, but the model has {}", sum, shape.layers));
+  for (std::size_t i = 1; i + 1 < count; ++i)
+    if (stages[i] == 0) report(pointer_to(at + "/stages", i), "only the first and the last stage may have no layer");
+}
+
+void check_data_parallel(const ModuleLayout& layout, const std::string& at, const ReportAt& report) {
+  if (layout.zero > 1)
+    report(at + "/zero", fmt::format("ZeRO-{} is not supported by this version (must be 0 or 1)", layout.zero));
+  if (layout.optimizer_instances == 1) return;
+  if (layout.zero == 0) {
+    report(at + "/optimizer_instances", "needs a distributed optimizer", "\"zero\": 1 shards the optimizer state");
+  } else if (layout.dp % layout.optimizer_instances != 0) {
+    report(at + "/optimizer_instances", fmt::format("{} does not divide dp {} ({} do)", layout.optimizer_instances,
+                                                    layout.dp, divisors(layout.dp)));
+  }
+}
+
+void check_batch(const Scenario& s, const ModuleLayout& layout, const std::string& at, const ReportAt& report) {
+  const std::int64_t step = s.batch.micro * layout.dp;
+  if (s.batch.global % step != 0) {
+    const std::int64_t below = s.batch.global / step * step;
+    report("/batch/global", fmt::format("{} is not a multiple of micro {} · dp {} = {} ({} is)", s.batch.global,
+                                        s.batch.micro, layout.dp, step, below > 0 ? below : step));
+    return;
+  }
+  const std::int64_t micro_batches = s.batch.global / step;
+  constexpr std::int64_t most = 32767;
+  if (micro_batches > most)
+    report("/batch/global", fmt::format("gives {} micro-batches (at most {})", micro_batches, most));
+  if (layout.vpp > 1 && micro_batches % layout.pp != 0) {
+    report(at + "/vpp", fmt::format("an interleaved schedule needs a multiple of pp {} micro-batches (the batch gives {})",
+                                    layout.pp, micro_batches));
+  }
+}
+
+void check_schedule(const Schedule& schedule, const ModuleLayout& layout, const std::string& at,
+                    const ReportAt& report) {
+  if (layout.vpp == 1) return;
+  if (schedule.kind == ScheduleKind::gpipe)
+    report(at + "/vpp", "gpipe has no virtual stages (must be 1)", "\"1f1b\" interleaves them");
+  if (layout.pp == 1) report(at + "/vpp", "virtual stages need a pipeline: pp is 1 (must be 1)");
+}
+
+}  // namespace
+
+std::string divisors(std::int64_t n) {
+  constexpr std::size_t most = 12;
+  std::vector<std::string> found;
+  for (std::int64_t d = 1; d <= n && found.size() <= most; ++d)
+    if (n % d == 0) found.push_back(found.size() == most ? "..." : fmt::format("{}", d));
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+void resolve_layout(ScenarioForm& form, const TransformerShape& shape, LayoutForm& layout, const std::string& at,
+                    const ReportAt& report) {
+  Scenario& s = form.scenario;
+  ModuleLayout& l = layout.layout;
+  check_tensor_parallel(shape, l, s.overlap, at, report);
+  check_schedule(s.schedule, l, at, report);
+  constexpr std::int64_t most_stages = 2047;
+  if (std::int64_t{l.pp} * l.vpp > most_stages) {
+    report(at + "/vpp", fmt::format("pp {} · vpp {} gives more than {} stages", l.pp, l.vpp, most_stages));
+    return;
+  }
+  if (l.stages.empty()) fill_stages(shape, layout, at, report);
+  else check_stages(shape, l, at, report);
+  if (!resolve_ranks(s.cluster, l, at, report)) return;
+  check_order(l, at, report);
+  check_data_parallel(l, at, report);
+  check_batch(s, l, at, report);
+  if (s.optimizer.bucket_parameters == 0)
+    s.optimizer.bucket_parameters = std::max<std::int64_t>(40'000'000, 1'000'000 * std::int64_t{l.dp});
+}
+
+}  // namespace meshweave

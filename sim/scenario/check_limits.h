@@ -1,0 +1,13 @@
+// Limits that keep every number of a run within its type: ranks, parameters, tensor sizes, durations.
+#pragma once
+
+#include "sim/scenario/report_at.h"
+#include "sim/scenario/scenario.h"
+
+namespace meshweave {
+
+// `layout` must be resolved.
+void check_limits(const Scenario& scenario, const TransformerShape& shape, const ModuleLayout& layout,
+                  const ReportAt& report);
+
+}  // namespace meshweave

@@ -1,0 +1,165 @@
+#include "sim/scenario/checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/scenario/check_layout.h"
+#include "sim/scenario/check_limits.h"
+#include "sim/scenario/report_at.h"
+#include "sim/scenario/zoo.h"
+
+namespace meshweave {
+namespace {
+
+void check_module_names(const ScenarioForm& form, const ReportAt& report) {
+  if (form.modules.empty()) report("/model", "names no module");
+  if (form.modules.size() > 1)
+    report("/model", fmt::format("several modules are not supported by this version (has {})", form.modules.size()));
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : form.modules) {
+    names.push_back(name);
+    const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    });
+    if (!plain) report.at_key(pointer_to("/model", name), "a module's name consists of letters, digits, - and _");
+  }
+  std::vector<std::string> laid_out;
+  for (const auto& [name, layout] : form.layouts) {
+    laid_out.push_back(name);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      report.at_key(pointer_to("/layout", name), "there is no module of this name", fmt::format("modules: {}", fmt::join(names, ", ")));
+  }
+  for (const std::string& name : names)
+    if (std::find(laid_out.begin(), laid_out.end(), name) == laid_out.end())
+      report("/layout", fmt::format("\"{}\" is missing (every module has a layout)", name));
+}
+
+void resolve_shape(TransformerShape& shape, const std::string& at, const ReportAt& report) {
+  if (shape.head_dim == 0 && shape.hidden % shape.heads != 0) {
+    report(at + "/heads", fmt::format("{} does not divide hidden = {} (or give head_dim)", shape.heads, shape.hidden));
+  }
+  fill_shape(shape);
+  if (shape.sequence == 0) {
+    report(at, "\"sequence\" is missing (tokens per sample)");
+    return;
+  }
+  if (shape.heads % shape.kv_heads != 0) {
+    report(at + "/kv_heads", fmt::format("{} does not divide the {} attention heads ({} do)", shape.kv_heads,
+                                         shape.heads, divisors(shape.heads)));
+  }
+  if (shape.position == Position::rope && shape.head_dim % 2 != 0)
+    report(at + "/head_dim", fmt::format("{} is odd, but rotary positions turn pairs", shape.head_dim));
+  if (shape.position == Position::learned && shape.max_positions < shape.sequence) {
+    report(at + "/sequence", fmt::format("{} tokens exceed the {} learned positions", shape.sequence, shape.max_positions),
+           "\"max_positions\" sets the rows of the position table");
+  }
+}
+
+// The models behind the prices need at least these constants.
+void check_node(const Cluster& cluster, const ReportAt& report) {
+  const NodeModel& node = cluster.node;
+  if (node.device.matmul.tiles.empty()) report("/cluster/node/device/matmul/tiles", "needs at least one tile");
+  const auto& efficiency = node.device.attention.efficiency;
+  const std::string at = "/cluster/node/device/attention/efficiency";
+  if (efficiency.empty()) report(at, "needs at least one head dimension");
+  const auto by_dimension = [](const auto& a, const auto& b) { return a.head_dim <= b.head_dim; };
+  if (std::adjacent_find(efficiency.begin(), efficiency.end(), std::not_fn(by_dimension)) != efficiency.end())
+    report(at, "head dimensions must ascend");
+  for (const CollectiveAlgorithm algorithm : {CollectiveAlgorithm::ring, CollectiveAlgorithm::p2p}) {
+    const auto& curves = node.collectives.curves;
+    const bool served = std::any_of(curves.begin(), curves.end(), [&](const CollectiveCurve& curve) {
+      return curve.algorithm == algorithm && curve.least_members <= 2 &&
+             (cluster.nodes == 1 || curve.nic_efficiency > 0);
+    });
+    if (served) continue;
+    report("/cluster/node/collectives/curves",
+           fmt::format("needs a curve of \"{}\" from 2 members on{}", name_of(algorithm),
+                       cluster.nodes > 1 ? " with a nic_efficiency above 0" : ""));
+  }
+}
+
+std::optional<Perturbation> resolve_perturbation(const PerturbForm& form, const Cluster& cluster,
+                                                 const std::string& at, const ReportAt& report) {
+  const bool has_rank = form.rank >= 0;
+  const bool has_node = form.node >= 0;
+  const bool has_link = form.link != SlowLink::unset;
+  const bool has_jitter = !std::isnan(form.jitter);
+  const bool has_compute = !std::isnan(form.compute_time);
+  const bool has_bandwidth = !std::isnan(form.bandwidth);
+  const int targets = (has_rank || has_link) + has_node + has_jitter;
+  if (targets != 1) {
+    report(at, fmt::format("names {} (one of rank, node, link with rank, jitter)",
+                           targets == 0 ? "nothing that is slow" : "several targets"));
+    return std::nullopt;
+  }
+  if (has_link && !has_rank) report(at, "\"rank\" is missing (whose link is slow)");
+  if (has_link ? !has_bandwidth : !has_compute && !has_jitter) {
+    report(at, has_link ? "\"bandwidth\" is missing (factor on the link's bandwidth)"
+                        : "\"compute_time\" is missing (factor on durations)");
+  }
+  if (has_compute && (has_link || has_jitter)) report(at + "/compute_time", "belongs to a rank or a node alone");
+  if (has_bandwidth && !has_link) report(at + "/bandwidth", "belongs to a link", "\"link\" is \"nic\" or \"intra\"");
+  if (has_rank && form.rank >= cluster.ranks())
+    report(at + "/rank", fmt::format("{} is beyond the last of the {} ranks", form.rank, cluster.ranks()));
+  if (has_node && form.node >= cluster.nodes)
+    report(at + "/node", fmt::format("{} is beyond the last of the {} nodes", form.node, cluster.nodes));
+  if (has_link && form.link == SlowLink::nic && cluster.nodes == 1)
+    report(at + "/link", "one node uses no NIC", "\"intra\" is the link inside the node");
+  Perturbation p;
+  p.target = has_jitter ? PerturbTarget::jitter
+             : has_link ? PerturbTarget::link
+             : has_node ? PerturbTarget::node
+                        : PerturbTarget::rank;
+  p.index = std::max({form.rank, form.node, 0});
+  p.link = name_of(form.link);
+  if (has_compute) p.compute_time = form.compute_time;
+  if (has_bandwidth) p.bandwidth = form.bandwidth;
+  if (has_jitter) p.sigma = form.jitter;
+  return p;
+}
+
+void resolve_cost(CostSettings& cost, const ReportAt& report) {
+  const std::pair<std::string_view, double> times[] = {{"forward", cost.forward_s},
+                                                       {"backward_data", cost.backward_data_s},
+                                                       {"backward_weight", cost.backward_weight_s}};
+  for (const auto& [key, value] : times) {
+    if (cost.kind == CostKind::fixed && std::isnan(value))
+      report("/cost", fmt::format("\"{}\" is missing (time per rank and micro-batch)", key));
+    if (cost.kind == CostKind::model && !std::isnan(value))
+      report(pointer_to("/cost", key), "belongs to the kind \"fixed\"");
+  }
+}
+
+void resolve_defaults(ScenarioForm& form, const InputFile& file) {
+  Scenario& s = form.scenario;
+  form.schema.clear();
+  s.file = file.name;
+  if (s.name.empty()) s.name = std::filesystem::path(file.name).stem().string();
+  if (s.precision.activations == DType::uint8) s.precision.activations = s.precision.parameters;
+  if (s.host.issue_s < 0) s.host.issue_s = s.cluster.node.device.host_issue_s;
+}
+
+}  // namespace
+
+void resolve(ScenarioForm& form, const InputFile& file, Diagnostics& diagnostics) {
+  const ReportAt report(file, diagnostics);
+  Scenario& s = form.scenario;
+  resolve_defaults(form, file);
+  check_module_names(form, report);
+  check_node(s.cluster, report);
+  resolve_cost(s.cost, report);
+  for (std::size_t i = 0; i < form.perturb.size(); ++i)
+    if (const auto p = resolve_perturbation(form.perturb[i], s.cluster, pointer_to("/perturb", i), report))
+      s.perturb.push_back(*p);
+  for (auto& [name, shape] : form.modules) resolve_shape(shape, pointer_to("/model", name), report);
+  if (!diagnostics.empty()) return;
+  auto& [name, shape] = form.modules.front();
+  auto& [layout_name, layout] = form.layouts.front();
+  resolve_layout(form, shape, layout, pointer_to("/layout", name), report);
+  if (diagnostics.empty()) check_limits(s, shape, layout.layout, report);
+}
+
+}  // namespace meshweave

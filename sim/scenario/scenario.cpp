@@ -1,0 +1,52 @@
+#include "sim/scenario/scenario.h"
+
+#include "sim/base/error.h"
+
+namespace meshweave {
+
+std::string_view name_of(DType type) {
+  switch (type) {
+    case DType::bf16: return "bf16";
+    case DType::fp16: return "fp16";
+    case DType::fp32: return "fp32";
+    case DType::fp8: return "fp8";
+    case DType::int64: return "int64";
+    case DType::uint8: return "uint8";
+  }
+  bug("unknown data type");
+}
+
+std::string_view name_of(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::none: return "none";
+    case Recompute::selective: return "selective";
+    case Recompute::full: return "full";
+  }
+  bug("unknown recompute mode");
+}
+
+std::string_view name_of(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::gpipe: return "gpipe";
+    case ScheduleKind::one_f_one_b: return "1f1b";
+  }
+  bug("unknown schedule");
+}
+
+std::string_view name_of(Pass pass) {
+  switch (pass) {
+    case Pass::train: return "train";
+    case Pass::forward: return "forward";
+  }
+  bug("unknown pass");
+}
+
+std::string_view name_of(CostKind kind) {
+  switch (kind) {
+    case CostKind::model: return "model";
+    case CostKind::fixed: return "fixed";
+  }
+  bug("unknown kind of cost");
+}
+
+}  // namespace meshweave
