@@ -31,6 +31,10 @@ int main(int argc, char** argv) {
   try {
     if (words[0] == "matmul") {
       calibrate_matmul(read_device(words[1]), request);
+    } else if (words[0] == "attention") {
+      calibrate_attention(read_device(words[1]), request, key);
+    } else if (words[0] == "attention-backward") {
+      calibrate_attention_backward(read_device(words[1]), request);
     } else {
       std::fputs(usage, stderr);
       return 2;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/cost/kernel_cost.h"
@@ -28,17 +29,24 @@ double mean_log_error(const DeviceModel& device, const std::vector<Sample>& samp
   return sum / static_cast<double>(samples.size());
 }
 
-// Tiles of one area share an efficiency: 32k, 16k, 8k and 4k elements.
-std::size_t area_class(const MatmulTile& tile) {
-  const int area = tile.m * tile.n;
-  return area >= 32768 ? 0 : area >= 16384 ? 1 : area >= 8192 ? 2 : 3;
+// Tiles of one area share an efficiency. The areas of the model's tiles, ascending.
+std::vector<int> areas_of(const MatmulModel& model) {
+  std::vector<int> areas;
+  for (const MatmulTile& tile : model.tiles) areas.push_back(tile.m * tile.n);
+  std::sort(areas.begin(), areas.end());
+  areas.erase(std::unique(areas.begin(), areas.end()), areas.end());
+  return areas;
 }
 
-constexpr std::size_t area_classes = 4;
+std::size_t area_index(const std::vector<int>& areas, const MatmulTile& tile) {
+  return static_cast<std::size_t>(std::lower_bound(areas.begin(), areas.end(), tile.m * tile.n) - areas.begin());
+}
 
+// The efficiencies by area, then the scalars; all positive, as the minimiser wants them.
 Parameters parameters_of(const DeviceModel& device) {
-  Parameters p(area_classes, 0.5);
-  for (const MatmulTile& tile : device.matmul.tiles) p[area_class(tile)] = tile.efficiency;
+  const std::vector<int> areas = areas_of(device.matmul);
+  Parameters p(areas.size());
+  for (const MatmulTile& tile : device.matmul.tiles) p[area_index(areas, tile)] = tile.efficiency;
   p.push_back(device.kernel_floor_s);
   p.push_back(device.memory.streaming);
   p.push_back(device.matmul.k_overhead);
@@ -50,14 +58,16 @@ Parameters parameters_of(const DeviceModel& device) {
 }
 
 DeviceModel with_parameters(DeviceModel device, const Parameters& p) {
-  for (MatmulTile& tile : device.matmul.tiles) tile.efficiency = std::min(1.0, p[area_class(tile)]);
-  device.kernel_floor_s = p[area_classes];
-  device.memory.streaming = std::min(1.0, p[area_classes + 1]);
-  device.matmul.k_overhead = p[area_classes + 2];
-  device.matmul.split_k_overhead_s = p[area_classes + 3];
-  device.matmul.wave_smoothing = std::min(1.0, p[area_classes + 4]);
-  device.matmul.large_loss = p[area_classes + 5];
-  device.matmul.large_flops = p[area_classes + 6];
+  const std::vector<int> areas = areas_of(device.matmul);
+  for (MatmulTile& tile : device.matmul.tiles) tile.efficiency = std::min(1.0, p[area_index(areas, tile)]);
+  const std::size_t scalars = areas.size();
+  device.kernel_floor_s = p[scalars];
+  device.memory.streaming = std::min(1.0, p[scalars + 1]);
+  device.matmul.k_overhead = p[scalars + 2];
+  device.matmul.split_k_overhead_s = p[scalars + 3];
+  device.matmul.wave_smoothing = std::min(1.0, p[scalars + 4]);
+  device.matmul.large_loss = p[scalars + 5];
+  device.matmul.large_flops = p[scalars + 6];
   return device;
 }
 
@@ -103,7 +113,7 @@ void calibrate_matmul(DeviceModel device, const FitRequest& request) {
     (judges(row.hash({"m", "n", "k"})) ? judging : fitting).push_back(sample);
   }
   if (request.fit) {
-    constexpr int evaluations = 3000;
+    constexpr int evaluations = 6000;
     const DeviceModel start = device;
     const auto objective = [&](const Parameters& p) { return mean_log_error(with_parameters(start, p), fitting); };
     device = with_parameters(device, minimize(objective, parameters_of(device), evaluations));
