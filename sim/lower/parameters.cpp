@@ -53,7 +53,7 @@ ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& bui
       const Parameter& parameter = block.parameters[p];
       const Item item{s, static_cast<std::uint32_t>(p)};
       if (parameter.tied) {
-        make_bucket({item}, sites);
+        if (!share_tied(item)) make_bucket({item}, sites);
         continue;
       }
       Open& o = open[context.tp_axis != 0 && !sharded_over(parameter.spec, context.tp_axis) ? 1 : 0];
@@ -66,6 +66,19 @@ ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& bui
       close(open[1]);
     }
   }
+}
+
+// Embedding and head on one rank hold one table.
+bool ParameterStore::share_tied(const Item& item) {
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.tied) continue;
+    weights_[item.site][item.parameter] = weights_[bucket.first_site][bucket.tied_parameter];
+    gradients_[item.site][item.parameter] = gradients_[bucket.first_site][bucket.tied_parameter];
+    bucket.first_site = item.site;
+    bucket.tied_parameter = item.parameter;
+    return true;
+  }
+  return false;
 }
 
 std::uint32_t ParameterStore::flat(const std::string& name, std::int64_t size, DType dtype, AxisMask partial,
@@ -83,6 +96,7 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
   Bucket bucket;
   bucket.chunk = sites[items[0].site].chunk;
   bucket.tied = parameter_of(items[0]).tied;
+  bucket.tied_parameter = items[0].parameter;
   bucket.replicated = context_.tp_axis != 0 && !sharded_over(parameter_of(items[0]).spec, context_.tp_axis);
   bucket.first_site = items.back().site;
   for (const Item& item : items) bucket.parameters += parameter_of(item).spec.elements();

@@ -26,6 +26,7 @@ struct Bucket {
   int chunk = 0;
   bool replicated = false;        // over tensor parallelism
   bool tied = false;
+  std::uint32_t tied_parameter = 0;  // of first_site
   std::size_t first_site = 0;     // the site whose backward completes the bucket
   std::int64_t parameters = 0;    // padded to a multiple of the shards
   std::uint32_t weights = 0;      // tensor: the flat parameters
@@ -59,6 +60,7 @@ class ParameterStore {
     std::uint32_t parameter;
   };
 
+  bool share_tied(const Item& item);
   void make_bucket(const std::vector<Item>& items, const std::vector<Site>& sites);
   std::uint32_t flat(const std::string& name, std::int64_t size, DType dtype, AxisMask partial, std::uint32_t storage,
                      bool shard);
