@@ -93,11 +93,14 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   constexpr std::size_t farthest = 3;
   std::string nearest;
   std::size_t least = farthest + 1;
+  // Between equally near names the first letter decides: "dpp" is "dp", not "pp".
+  const auto same_start = [&](const std::string& other) { return !other.empty() && other.front() == name.front(); };
   for (const std::string& candidate : candidates) {
     const std::size_t shorter = std::min(name.size(), candidate.size());
     if (std::max(name.size(), candidate.size()) - shorter > farthest) continue;
     const std::size_t distance = edit_distance(name, candidate);
-    if (distance < least && 2 * distance < name.size() + 1) {
+    const bool nearer = distance < least || (distance == least && same_start(candidate) && !same_start(nearest));
+    if (nearer && 2 * distance < name.size() + 1) {
       least = distance;
       nearest = candidate;
     }

@@ -24,7 +24,7 @@ ParsedQuantity parse_quantity(std::string_view text, QuantityKind kind);
 // "450 GB/s"; bytes use binary prefixes when `binary`.
 std::string format_quantity(double value, QuantityKind kind, bool binary = false);
 
-// Shortest form that parses back to the same double: 84943110144 bytes are "84.943110144 GB".
+// Shortest form that parses back to the same double: 84.9e9 is "84.9 GB", 84943110144 is "82952256 KiB".
 std::string format_quantity_exactly(double value, QuantityKind kind);
 
 // An example of the kind for error messages, for example "450 GB/s".

@@ -12,7 +12,16 @@ namespace {
 
 // The cluster as messages show it: "768 ranks (96 nodes of 8)".
 std::string describe(const Cluster& cluster) {
-  return fmt::format("{} ranks ({} nodes of {})", cluster.ranks(), cluster.nodes, cluster.node.gpus);
+  return fmt::format("{} ranks ({} node{} of {})", cluster.ranks(), cluster.nodes, cluster.nodes > 1 ? "s" : "",
+                     cluster.node.gpus);
+}
+
+// How `product` = `fixed` · dp ranks and the cluster can be made equal.
+std::string hint_for_ranks(const Cluster& cluster, std::int64_t fixed, std::int64_t product) {
+  std::vector<std::string> ways;
+  if (product % cluster.node.gpus == 0) ways.push_back(fmt::format("{} nodes", product / cluster.node.gpus));
+  if (cluster.ranks() % fixed == 0) ways.push_back(fmt::format("dp {}", cluster.ranks() / fixed));
+  return ways.empty() ? "" : fmt::format("use {}", fmt::join(ways, ", or "));
 }
 
 // The ranks of the module are those of the cluster; dp fills them when it is left open. False when they do not fit.
@@ -27,7 +36,6 @@ bool resolve_ranks(const Cluster& cluster, ModuleLayout& layout, const std::stri
   layout.rank_count = cluster.ranks();
 
   const std::int64_t fixed = std::int64_t{layout.tp} * layout.pp;
-  const std::int64_t gpus = cluster.node.gpus;
   if (layout.dp == 0) {
     if (ranks % fixed == 0) {
       layout.dp = static_cast<int>(ranks / fixed);
@@ -38,11 +46,9 @@ bool resolve_ranks(const Cluster& cluster, ModuleLayout& layout, const std::stri
   }
   const std::int64_t product = fixed * layout.dp;
   if (product == ranks) return true;
-  std::string hint = ranks % fixed == 0 ? fmt::format("dp {} fills them; a dp left out does so by itself", ranks / fixed) : "";
-  if (product % gpus == 0) hint += fmt::format("{}{} nodes have {} ranks", hint.empty() ? "" : "; ", product / gpus, product);
   report(at, fmt::format("tp {} · pp {} · dp {} = {}, but the cluster has {}", layout.tp, layout.pp, layout.dp, product,
                          describe(cluster)),
-         hint);
+         hint_for_ranks(cluster, fixed, product));
   return false;
 }
 
@@ -165,10 +171,16 @@ void check_schedule(const Schedule& schedule, const ModuleLayout& layout, const 
 
 std::string divisors(std::int64_t n) {
   constexpr std::size_t most = 12;
-  std::vector<std::string> found;
-  for (std::int64_t d = 1; d <= n && found.size() <= most; ++d)
-    if (n % d == 0) found.push_back(found.size() == most ? "..." : fmt::format("{}", d));
-  return fmt::format("{}", fmt::join(found, ", "));
+  std::vector<std::int64_t> found;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    found.push_back(d);
+    if (d * d != n) found.push_back(n / d);
+  }
+  std::sort(found.begin(), found.end());
+  const bool more = found.size() > most;
+  found.resize(std::min(found.size(), most));
+  return fmt::format("{}{}", fmt::join(found, ", "), more ? ", ..." : "");
 }
 
 void resolve_layout(ScenarioForm& form, const TransformerShape& shape, LayoutForm& layout, const std::string& at,

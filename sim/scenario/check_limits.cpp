@@ -74,10 +74,10 @@ void check_limits(const Scenario& s, const TransformerShape& shape, const Module
                              ? (n.micro_batches + n.stages) * (s.cost.forward_s + s.cost.backward_data_s + s.cost.backward_weight_s)
                              : 0;
   if (fixed_s > longest_step_s)
-    report("/cost", fmt::format("a step takes {:.3g} s (at most {:.0e})", fixed_s, longest_step_s));
+    report("/cost", fmt::format("a step takes {:.3g} s (at most {:.0f})", fixed_s, longest_step_s));
   const double least_s = std::max(least_compute_s(n, s.cluster.node.device), transfer_s(n, s.cluster));
   if (least_s > longest_step_s)
-    report("/cluster/node", fmt::format("is too slow for the model: a step would take about {:.3g} s (at most {:.0e})", least_s,
+    report("/cluster/node", fmt::format("is too slow for the model: a step would take about {:.3g} s (at most {:.0f})", least_s,
                                         longest_step_s));
 }
 

@@ -30,7 +30,7 @@ void check_module_names(const ScenarioForm& form, const ReportAt& report) {
   for (const auto& [name, layout] : form.layouts) {
     laid_out.push_back(name);
     if (std::find(names.begin(), names.end(), name) == names.end())
-      report.at_key(pointer_to("/layout", name), "there is no module of this name", fmt::format("modules: {}", fmt::join(names, ", ")));
+      report.at_key(pointer_to("/layout", name), "there is no module of this name", fmt::format("the modules are {}", fmt::join(names, ", ")));
   }
   for (const std::string& name : names)
     if (std::find(laid_out.begin(), laid_out.end(), name) == laid_out.end())

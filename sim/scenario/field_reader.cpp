@@ -198,6 +198,7 @@ void FieldReader::base(const Key& key, Library library, std::string& name, const
 void FieldReader::list(const Key& key, const Items& items) {
   const Json* json = take(key, Json::Kind::array);
   if (!json) return;
+  items.clear();  // what a base gave
   for (std::size_t i = 0; i < json->items.size(); ++i) {
     items.add({});
     read_object(json->items[i], pointer_to(pointer_of(key), i), false,
@@ -208,6 +209,7 @@ void FieldReader::list(const Key& key, const Items& items) {
 void FieldReader::named(const Key& key, const Items& items) {
   const Json* json = take(key, Json::Kind::object);
   if (!json) return;
+  items.clear();
   for (std::size_t i = 0; i < json->items.size(); ++i) {
     items.add(json->keys[i]);
     read_object(json->items[i], pointer_to(pointer_of(key), json->keys[i]), false,
@@ -261,8 +263,9 @@ void FieldReader::read_entry(const Json& value, const std::string& pointer, Libr
     return;
   }
   FieldReader reader(reading_, file_, value, pointer, overlay_);
-  if (const Json* base = reader.take({base_key, "", Need::absent}, Json::Kind::string)) {
-    reader.load_entry(library, base->text, pointer_to(pointer, base_key), name, visit);
+  if (const Json* base = reader.take({base_key, "", Need::absent})) {
+    const std::string at = pointer_to(pointer, base_key);
+    if (expect(*base, Json::Kind::string, at)) load_entry(library, base->text, at, name, visit);
     reader.overlay_ = true;
   }
   visit(reader);
@@ -288,7 +291,8 @@ void FieldReader::load_entry(Library library, const std::string& entry, const st
   InputFile file;
   file.name = path_of(library, entry);
   file.text = read_text_file(file.name);
-  reading_.inputs.emplace_back(file_name, sha256(file.text));
+  if (std::none_of(reading_.inputs.begin(), reading_.inputs.end(), [&](const auto& i) { return i.first == file_name; }))
+    reading_.inputs.emplace_back(file_name, sha256(file.text));
   if (!parse_input(file, reading_.diagnostics)) return;
   open.push_back(file_name);
   FieldReader(reading_, file, file.root, "", false).read_entry(file.root, "", library, name, visit);

@@ -63,6 +63,7 @@ class Fields {
     std::function<std::size_t()> size;
     std::function<std::string(std::size_t)> name;     // named items only
     std::function<void(std::string)> add;
+    std::function<void()> clear;
     std::function<void(Fields&, std::size_t)> visit;
   };
 
@@ -114,6 +115,7 @@ class Fields {
     list(key, Items{[&] { return values.size(); },
                     {},
                     [&](std::string) { values.emplace_back(); },
+                    [&] { values.clear(); },
                     [&](Fields& fields, std::size_t i) { describe(fields, values[i]); }});
   }
 
@@ -122,6 +124,7 @@ class Fields {
     named(key, Items{[&] { return values.size(); },
                      [&](std::size_t i) { return values[i].first; },
                      [&](std::string name) { values.emplace_back(std::move(name), T{}); },
+                     [&] { values.clear(); },
                      [&](Fields& fields, std::size_t i) { describe(fields, values[i].second); }});
   }
 

@@ -146,7 +146,6 @@ std::string_view noun_of(Json::Kind kind) {
 std::string format_json(const Json& value) {
   std::string out;
   append(out, value, 0, 0);
-  out += '\n';
   return out;
 }
 

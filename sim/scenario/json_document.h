@@ -58,8 +58,11 @@ constexpr int deepest_nesting = 64;
 // ill-formed UTF-8 and texts larger than `largest_document`.
 std::optional<Json> parse_json(std::string_view text, JsonError& error);
 
-// Two spaces of indentation; an array or object that fits on one line of 100 columns stays on it. Ends with a newline.
+// Two spaces of indentation; an array or object that fits on one line of 100 columns stays on it. No newline at the end.
 std::string format_json(const Json& value);
+
+// `text` with control characters and bytes that are not UTF-8 replaced by "?", byte for byte; tabs stay.
+std::string printable(std::string_view text);
 
 // RFC 6901: "~" and "/" in `key` are escaped.
 std::string pointer_to(std::string_view parent, std::string_view key);

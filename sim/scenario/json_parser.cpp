@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -145,17 +147,18 @@ class TreeBuilder : public Events {
     object.key = name;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& exception) override {
-    std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
-    if (at == text_.size() && at > 0) --at;
-    const std::string_view before = text_.substr(0, at);
-    const auto last = before.find_last_not_of(" \t\r\n");
-    const bool closes = at < text_.size() && (text_[at] == '}' || text_[at] == ']');
-    if (closes && last != std::string_view::npos && text_[last] == ',') {
-      error_.hint = "remove the comma before it";
-      return refuse("a comma before the closing bracket", last);
+  // `position` is the number of characters read, one more than there are at the end of the text.
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
+    const bool at_end = position > text_.size();
+    const std::size_t at = at_end ? text_.size() : token_start(position == 0 ? 0 : position - 1);
+    const std::size_t before = std::min(text_.find_last_not_of(" \t\r\n", at == 0 ? 0 : at - 1), text_.size());
+    const char next = at < text_.size() ? text_[at] : '\0';
+    if ((next == '}' || next == ']') && before < at && text_[before] == ',') {
+      error_.hint = "remove the comma";
+      return refuse("a comma before the closing bracket", before);
     }
-    return refuse(readable(exception.what()), at);
+    if (next == '\'') error_.hint = "strings and keys stand in double quotes";
+    return refuse(readable(error.what()), at_end ? before : at);
   }
 
  private:
@@ -164,6 +167,17 @@ class TreeBuilder : public Events {
     std::string key;
     std::unordered_set<std::string> names;
   };
+
+  // Start of the string, number or word whose last character is at `at`.
+  std::size_t token_start(std::size_t at) const {
+    const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '+' || c == '.'; };
+    if (at > 0 && text_[at] == '"') {
+      const std::size_t open = text_.find_last_of("\"\n", at - 1);
+      return open != std::string_view::npos && text_[open] == '"' ? open : at;
+    }
+    while (at > 0 && in_word(text_[at]) && in_word(text_[at - 1])) --at;
+    return at;
+  }
 
   // Children are reached through their parent's `items`, which grows only while no child is open.
   Json* place(Json value) {
@@ -295,6 +309,17 @@ std::optional<Json> parse_json(std::string_view text, JsonError& error) {
   TreeBuilder builder(error, text, count);
   if (!run(text, builder, count)) return std::nullopt;
   return builder.take();
+}
+
+std::string printable(std::string_view text) {
+  std::string out(text);
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = sequence_length(text.substr(i));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (length == 0 || (byte < 0x20 && byte != '\t') || byte == 0x7f) out[i] = '?';
+    i += std::max<std::size_t>(length, 1);
+  }
+  return out;
 }
 
 std::size_t find_offset(std::string_view text, std::string_view pointer, bool at_key) {

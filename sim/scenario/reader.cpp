@@ -32,14 +32,14 @@ void check_baselines(const ScenarioForm& form, const InputFile& file, Diagnostic
       diagnostics.at_value(file, "/baseline", fmt::format("the references form a loop: {}", fmt::join(chain, " -> ")));
       return;
     }
-    InputFile baseline;
-    baseline.name = path;
-    try {
-      baseline.text = read_text_file(path);
-    } catch (const IoError& error) {
-      diagnostics.at_value(file, "/baseline", error.what());
+    std::error_code ignored;  // what cannot be looked at is not there
+    if (!std::filesystem::is_regular_file(path, ignored)) {
+      diagnostics.at_value(file, "/baseline", fmt::format("there is no file {}", path));
       return;
     }
+    InputFile baseline;
+    baseline.name = path;
+    baseline.text = read_text_file(path);
     if (!parse_input(baseline, diagnostics)) return;
     const Json* further = baseline.root.find("baseline");
     next = further ? further->text : "";
@@ -82,7 +82,9 @@ Scenario parse_scenario(std::string_view text, const std::string& path, const st
 
 std::string scenario_schema() {
   ScenarioForm defaults;
-  return format_json(SchemaWriter::write("Meshweave scenario", [&](Fields& fields) { scenario_fields(fields, defaults); }));
+  const Json schema =
+      SchemaWriter::write("Meshweave scenario", [&](Fields& fields) { scenario_fields(fields, defaults); });
+  return format_json(schema) + "\n";
 }
 
 }  // namespace meshweave
