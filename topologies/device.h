@@ -38,7 +38,7 @@ struct AttentionModel {
   double forward_overhead_keys = 0;   // extra keys that an item costs: prologue, softmax tail, epilogue
   double backward_overhead_keys = 0;
   double tail = 0;                    // items by which the slowest compute unit ends after the mean
-  double causal_loss = 0;             // share of the rate lost to masked parts of blocks
+  double causal_extra_keys = 0;       // masked keys that a causal item visits all the same
   std::string source;
 };
 

@@ -176,12 +176,11 @@ double attention_seconds(const DeviceModel& device, double bytes, const Attentio
   const double efficiency = nearest_efficiency(model, shape.head_dim, shape.backward);
   const double overhead = shape.backward ? model.backward_overhead_keys : model.forward_overhead_keys;
   const double products = shape.backward ? 10.0 : 4.0;
-  const double masked = shape.causal ? 0.5 : 1.0;
-  const double rate = device.peak_flops_per_s / device.compute_units * efficiency *
-                      (shape.causal ? 1 - model.causal_loss : 1.0);
+  const double visited = shape.causal ? shape.kv_length / 2 + model.causal_extra_keys : shape.kv_length;
+  const double rate = device.peak_flops_per_s / device.compute_units * efficiency;
   const double item_flops_per_key = products * model.query_block * shape.head_dim;
   const double items = shape.heads * std::ceil(shape.q_length / model.query_block);
-  const double mean = item_flops_per_key * (shape.kv_length * masked + overhead) / rate;
+  const double mean = item_flops_per_key * (visited + overhead) / rate;
   const double longest = item_flops_per_key * (shape.kv_length + overhead) / rate;
   const double compute = std::max(longest, mean * items / device.compute_units + model.tail * longest);
   return std::max(compute, bytes / streaming_rate(device));

@@ -8,8 +8,8 @@
 // and the library is taken to pick the tile and s ∈ {1, 2, 4, 8} of least time. Products with more than
 // `large_flops` lose `large_loss` of the rate per doubling (clocks under load, caches outgrown).
 //
-// Fused attention of b·h heads, a query block of B rows visiting K keys on average (half of them under a causal
-// mask) at the efficiency e of its head dimension d, K0 keys of overhead per block:
+// Fused attention of b·h heads, a query block of B rows visiting K keys on average (under a causal mask half of all
+// and some masked ones) at the efficiency e of its head dimension d, K0 keys of overhead per block:
 //   items  = b·h·ceil(q/B)        work item = c·B·(K + K0)·d FLOPs, c = 4 forward, 10 backward
 //   time   = (items/C + tail·longest/mean) · item / (e·P/C)
 // (list scheduling: the slowest unit ends at most one longest item after the mean; Graham 1969).

@@ -46,7 +46,7 @@ void attention_fields(Fields& f, AttentionModel& attention) {
   f.number({"forward_overhead_keys", "extra keys that an item costs"}, attention.forward_overhead_keys, {0, 1e9});
   f.number({"backward_overhead_keys", "extra keys that an item costs"}, attention.backward_overhead_keys, {0, 1e9});
   f.number({"tail", "items by which the slowest compute unit ends after the mean"}, attention.tail, {0, 1e6});
-  f.number({"causal_loss", "share of the rate lost to masked parts of blocks"}, attention.causal_loss, {0, 0.999});
+  f.number({"causal_extra_keys", "masked keys that a causal item visits"}, attention.causal_extra_keys, {0, 1e9});
   f.text({"source", "what the constants were fitted on", Need::absent}, attention.source);
 }
 

@@ -42,13 +42,13 @@ Parameters parameters_of(DeviceModel device, bool backward) {
   for (auto& e : device.attention.efficiency) p.push_back(efficiency_of(e, backward));
   p.push_back(backward ? device.attention.backward_overhead_keys : device.attention.forward_overhead_keys);
   p.push_back(std::max(0.01, device.attention.tail));
-  p.push_back(std::max(0.01, device.attention.causal_loss));
+  p.push_back(std::max(1.0, device.attention.causal_extra_keys));
   p.push_back(1e-6);
   p.push_back(1.0);
   return p;
 }
 
-// `fit_overheads` is false where the table times the kernel alone; then tail and causal loss stay as they are too.
+// `fit_overheads` is false where the table times the kernel alone; then tail and causal keys stay as they are too.
 Model with_parameters(DeviceModel device, const Parameters& p, bool backward, bool fit_overheads) {
   std::size_t i = 0;
   for (auto& e : device.attention.efficiency) efficiency_of(e, backward) = std::min(1.0, p[i++]);
@@ -56,7 +56,7 @@ Model with_parameters(DeviceModel device, const Parameters& p, bool backward, bo
   Model model{std::move(device), {}};
   if (!fit_overheads) return model;
   model.device.attention.tail = p[i++];
-  model.device.attention.causal_loss = std::min(0.5, p[i++]);
+  model.device.attention.causal_extra_keys = p[i++];
   model.overheads.call_s = p[i++];
   model.overheads.kv_passes = p[i++];
   return model;
@@ -82,8 +82,8 @@ void print_constants(const Model& model) {
   for (const auto& e : a.efficiency) {
     fmt::print("  head_dim {}: forward {:.3f}, backward {:.3f}\n", e.head_dim, e.forward, e.backward);
   }
-  fmt::print("  overhead keys {:.0f} forward, {:.0f} backward, tail {:.3f}, causal_loss {:.3f}\n",
-             a.forward_overhead_keys, a.backward_overhead_keys, a.tail, a.causal_loss);
+  fmt::print("  overhead keys {:.0f} forward, {:.0f} backward, tail {:.3f}, causal_extra_keys {:.0f}\n",
+             a.forward_overhead_keys, a.backward_overhead_keys, a.tail, a.causal_extra_keys);
   fmt::print("  of the table: {:.2f} us per call, {:.2f} passes over keys and values\n", model.overheads.call_s * 1e6,
              model.overheads.kv_passes);
 }
