@@ -43,7 +43,7 @@ struct CollectiveCurve {
   double intra_efficiency = 0;   // share of the link's peak that large messages reach
   double nic_efficiency = 0;     // the same of the NIC; 0: not used between nodes
   double pipeline_bytes = 0;     // message size at which filling the pipeline doubles the transfer's time
-  int least_members = 2;         // per node, for which the library picks it
+  int least_members = 1;         // of the group on one node, from which the library picks it
 };
 
 struct CollectiveModel {

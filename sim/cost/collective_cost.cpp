@@ -103,8 +103,8 @@ TransferCost cost_on_curve(const Cluster& cluster, const CollectiveCurve& curve,
 }
 
 bool usable(const CollectiveCurve& curve, OpKind kind, const Placement& p) {
-  return runs(curve.algorithm, kind) && p.most_per_node >= std::min(curve.least_members, p.members) &&
-         (p.nodes == 1 || curve.nic_efficiency > 0) && !(curve.algorithm == Algorithm::nvls && p.most_per_node < curve.least_members);
+  return runs(curve.algorithm, kind) && p.most_per_node >= curve.least_members &&
+         (p.nodes == 1 || curve.nic_efficiency > 0);
 }
 
 }  // namespace

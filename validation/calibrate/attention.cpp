@@ -117,7 +117,7 @@ Model fit(const DeviceModel& start, const std::vector<Sample>& fitting, bool bac
 
 void calibrate_attention(DeviceModel device, const FitRequest& request, const std::string& device_key) {
   Samples samples;
-  for (const Row& row : read_table(request.table)) {
+  for (const Row& row : read_table(request.tables.front())) {
     if (row.text("device") != device_key || row.text("stack").find("TRT") != std::string::npos) continue;
     Sample s = sample_of(row.number("batch"), row.number("heads"), row.number("kv_heads"), row.number("seqlen"),
                          row.number("head_dim"), row.text("mode") == "causal_fwd", false);
@@ -133,7 +133,7 @@ void calibrate_attention(DeviceModel device, const FitRequest& request, const st
 
 void calibrate_attention_backward(DeviceModel device, const FitRequest& request) {
   std::vector<Sample> forward, backward;
-  for (const Row& row : read_table(request.table)) {
+  for (const Row& row : read_table(request.tables.front())) {
     constexpr double bf16_limit = 0.75;  // faster rows are FP8
     if (row.number("fwd_tflops") * 1e12 > bf16_limit * device.peak_flops_per_s) continue;
     const double length = row.number("q_seqlen");

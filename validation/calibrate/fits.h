@@ -10,8 +10,8 @@
 namespace meshweave::calibrate {
 
 struct FitRequest {
-  std::string table;  // path of the CSV file
-  bool fit = false;   // else only judge the catalog's constants
+  std::vector<std::string> tables;  // paths of the CSV files
+  bool fit = false;                 // else only judge the catalog's constants
 };
 
 // Tables of m, n, k, time_us.
@@ -20,7 +20,7 @@ void calibrate_matmul(DeviceModel device, const FitRequest& request);
 void calibrate_attention(DeviceModel device, const FitRequest& request, const std::string& device_key);
 // Tables of q_seqlen, num_q_heads, …, fwd_time_ms, bwd_time_ms.
 void calibrate_attention_backward(DeviceModel device, const FitRequest& request);
-// Tables of op, num_gpus, size_bytes, time_us on one node.
-void calibrate_node_collectives(const NodeModel& node, const FitRequest& request, const std::string& device_key);
+// Tables of nccl-tests and rccl-tests, on one node or many; rows of other devices than `device_key` are left out.
+void calibrate_collectives(Cluster cluster, const FitRequest& request, const std::string& device_key);
 
 }  // namespace meshweave::calibrate

@@ -107,7 +107,7 @@ void print_errors(const DeviceModel& device, const std::vector<Sample>& judging)
 
 void calibrate_matmul(DeviceModel device, const FitRequest& request) {
   std::vector<Sample> fitting, judging;
-  for (const Row& row : read_table(request.table)) {
+  for (const Row& row : read_table(request.tables.front())) {
     const Sample sample{static_cast<std::int64_t>(row.number("m")), static_cast<std::int64_t>(row.number("n")),
                         static_cast<std::int64_t>(row.number("k")), row.number("time_us") * 1e-6};
     (judges(row.hash({"m", "n", "k"})) ? judging : fitting).push_back(sample);

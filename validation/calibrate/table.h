@@ -10,6 +10,7 @@ namespace meshweave::calibrate {
 class Row {
  public:
   explicit Row(std::map<std::string, std::string> cells) : cells_(std::move(cells)) {}
+  bool has(const std::string& column) const { return cells_.contains(column); }
   const std::string& text(const std::string& column) const;
   double number(const std::string& column) const;
   // A stable hash of the cells of these columns: decides which rows judge and which fit.
