@@ -81,9 +81,8 @@ InputError::InputError(std::vector<Diagnostic> diagnostics)
 InputError::InputError(std::string message)
     : InputError(std::vector<Diagnostic>{Diagnostic{{}, 0, 0, {}, std::move(message), {}, {}}}) {}
 
-void bug(std::string_view what, std::source_location where) {
-  const std::string text =
-      fmt::format("this is a bug in meshweave: {} ({}:{})\n", what, where.file_name(), where.line());
+void bug(std::string_view what, const char* file, int line) {
+  const std::string text = fmt::format("this is a bug in meshweave: {} ({}:{})\n", what, file, line);
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
   std::_Exit(70);

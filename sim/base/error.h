@@ -8,7 +8,6 @@
 // Readers collect Diagnostics (up to 20) and throw one InputError with all of them.
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -55,12 +54,13 @@ class Interrupted : public std::runtime_error {
 };
 
 // Ends the program with "this is a bug in meshweave", the place and `what`; exit code 70. Never for bad input.
-[[noreturn]] void bug(std::string_view what, std::source_location where = std::source_location::current());
+// The place is that of the call: clang 14 has no std::source_location, but the builtins beneath it.
+[[noreturn]] void bug(std::string_view what, const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 // bug() unless `condition`.
-inline void ensure(bool condition, std::string_view what,
-                   std::source_location where = std::source_location::current()) {
-  if (!condition) bug(what, where);
+inline void ensure(bool condition, std::string_view what, const char* file = __builtin_FILE(),
+                   int line = __builtin_LINE()) {
+  if (!condition) bug(what, file, line);
 }
 
 // The candidate nearest to `name` by edit distance (Damerau-Levenshtein, at most 3 and less than half of the
