@@ -42,7 +42,8 @@ struct CollectiveCurve {
   double nic_hop_s = 0;          // per step between nodes
   double intra_efficiency = 0;   // share of the link's peak that large messages reach
   double nic_efficiency = 0;     // the same of the NIC; 0: not used between nodes
-  double pipeline_bytes = 0;     // message size at which filling the pipeline doubles the transfer's time
+  double pipeline_bytes = 0;     // bytes on a link class for which filling the pipeline doubles the time
+  int least_nodes = 1;           // 2: between nodes only
   int least_members = 1;         // of the group on one node, from which the library picks it
 };
 

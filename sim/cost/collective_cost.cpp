@@ -76,10 +76,12 @@ Traffic traffic_of(Algorithm algorithm, OpKind kind, double payload, const Place
   bug("a message is no collective");
 }
 
-// The share of the NIC's rate left to a collective over many nodes.
-double many_node_share(const FabricModel& fabric, int nodes) {
-  if (nodes <= 2) return 1;
-  return std::max(fabric.many_node_floor, 1 - fabric.many_node_loss * (std::log2(nodes) - 1));
+// The share of the NIC's rate left to a collective over many nodes. A chain goes at the pace of its slowest link;
+// the loss is measured where all NICs of a node take part, and not where every pair exchanges directly.
+double many_node_share(const Cluster& cluster, Algorithm algorithm, const Placement& p) {
+  if (algorithm == Algorithm::direct || p.nodes <= 2 || p.least_per_node < cluster.node.gpus) return 1;
+  const FabricModel& fabric = cluster.fabric;
+  return std::max(fabric.many_node_floor, 1 - fabric.many_node_loss * (std::log2(p.nodes) - 1));
 }
 
 // Links of a member inside its node that a collective among `per_node` members uses.
@@ -87,23 +89,29 @@ double links_used(const NodeModel& node, int per_node) {
   return node.fabric == NodeFabric::mesh ? std::max(1, per_node - 1) : 1;
 }
 
+// How much longer a transfer takes because its pipeline fills first.
+double filling(const CollectiveCurve& curve, double bytes) {
+  return bytes > 0 ? 1 + std::sqrt(curve.pipeline_bytes / bytes) : 1;
+}
+
 TransferCost cost_on_curve(const Cluster& cluster, const CollectiveCurve& curve, const Traffic& traffic,
-                           double payload, double links, double nic_share) {
-  const double fill = payload > 0 ? 1 + std::sqrt(curve.pipeline_bytes / payload) : 1;
+                           double links, double nic_share) {
   TransferCost cost;
   cost.startup = picoseconds_from_seconds(curve.base_s + traffic.intra_steps * curve.intra_hop_s +
                                           traffic.nic_steps * curve.nic_hop_s);
   cost.intra_bytes = traffic.intra_bytes;
   cost.nic_bytes = traffic.nic_bytes;
-  cost.intra_cap = cluster.node.link_bytes_per_s * links * curve.intra_efficiency / fill;
-  cost.nic_cap = cluster.nic_peak_bytes_per_s() * curve.nic_efficiency * nic_share / fill;
+  cost.intra_cap = cluster.node.link_bytes_per_s * links * curve.intra_efficiency /
+                   filling(curve, traffic.intra_bytes);
+  cost.nic_cap = cluster.nic_peak_bytes_per_s() * curve.nic_efficiency * nic_share /
+                 filling(curve, traffic.nic_bytes);
   cost.algorithm = name_of(curve.algorithm).data();
   cost.protocol = name_of(curve.protocol).data();
   return cost;
 }
 
 bool usable(const CollectiveCurve& curve, OpKind kind, const Placement& p) {
-  return runs(curve.algorithm, kind) && p.most_per_node >= curve.least_members &&
+  return runs(curve.algorithm, kind) && p.most_per_node >= curve.least_members && p.nodes >= curve.least_nodes &&
          (p.nodes == 1 || curve.nic_efficiency > 0);
 }
 
@@ -144,8 +152,8 @@ TransferCost collective_cost(const Cluster& cluster, OpKind kind, double payload
   for (const CollectiveCurve& curve : cluster.node.collectives.curves) {
     if (!usable(curve, kind, placement)) continue;
     const Traffic traffic = traffic_of(curve.algorithm, kind, payload, placement);
-    const double share = many_node_share(cluster.fabric, placement.nodes);
-    const TransferCost cost = cost_on_curve(cluster, curve, traffic, payload, links, share);
+    const double share = many_node_share(cluster, curve.algorithm, placement);
+    const TransferCost cost = cost_on_curve(cluster, curve, traffic, links, share);
     const double seconds = transfer_seconds(cost, intra_rate(cluster), nic_rate(cluster));
     if (seconds >= least) continue;
     least = seconds;
@@ -164,11 +172,12 @@ TransferCost message_cost(const Cluster& cluster, double bytes, int source, int 
   if (!same_node) traffic.nic_bytes = bytes;
   traffic.intra_steps = same_node || relayed ? 1 : 0;
   traffic.nic_steps = same_node ? 0 : 1;
+  const Placement placement = same_node ? Placement{2, 1, 2, 2} : Placement{2, 2, 1, 1};
   TransferCost best;
   double least = std::numeric_limits<double>::infinity();
   for (const CollectiveCurve& curve : cluster.node.collectives.curves) {
-    if (!runs(curve.algorithm, OpKind::point_to_point)) continue;
-    const TransferCost cost = cost_on_curve(cluster, curve, traffic, bytes, 1, 1);
+    if (!usable(curve, OpKind::point_to_point, placement)) continue;
+    const TransferCost cost = cost_on_curve(cluster, curve, traffic, 1, 1);
     const double seconds = transfer_seconds(cost, intra_rate(cluster), nic_rate(cluster));
     if (seconds >= least) continue;
     least = seconds;

@@ -21,9 +21,9 @@
 //
 // Time alone:  startup + max over classes of bytes / min(cap, link rate)
 //   startup = base + steps inside · intra_hop + steps of NICs · nic_hop           (NCCL src/graph/tuning.cc)
-//   cap     = link peak × efficiency / (1 + √(pipeline_bytes / S))
-// The root comes from pipelining: S bytes in chunks over a path take S/r + √(c·S) more with the best chunk.
-// Beyond two nodes the NIC's cap falls by `many_node_loss` per doubling.
+//   cap     = link peak × efficiency / (1 + √(pipeline_bytes / B)), B the bytes on that class
+// The root comes from pipelining: B bytes in chunks over a path take √(c·B) more than B/rate with the best chunk.
+// Beyond two nodes the NIC's cap of rings and trees that fill their nodes falls by `many_node_loss` per doubling.
 #pragma once
 
 #include <span>

@@ -72,6 +72,7 @@ void curve_fields(Fields& f, CollectiveCurve& curve) {
   f.number({"nic_efficiency", "the same of the NIC; 0: not used between nodes"}, curve.nic_efficiency, {0, 4});
   f.quantity({"pipeline", "message size at which filling the pipeline doubles the transfer's time"},
              curve.pipeline_bytes, bytes, {0, 1e15});
+  f.integer({"least_nodes", "2: between nodes only"}, curve.least_nodes, {1, 2});
   f.integer({"least_members", "members per node from which the library picks it"}, curve.least_members, {1, 1 << 16});
 }
 

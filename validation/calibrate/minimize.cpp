@@ -92,10 +92,10 @@ class Simplex {
 
 Parameters minimize(const std::function<double(const Parameters&)>& objective, const Parameters& start,
                     int evaluations) {
-  constexpr int rounds = 4;
+  constexpr int rounds = 8;
   Parameters best = start;
-  double edge = 0.2;
-  for (int round = 0; round < rounds; ++round, edge /= 2) {
+  double edge = 0.15;
+  for (int round = 0; round < rounds; ++round, edge *= 0.7) {
     Simplex simplex(objective, best, edge);
     while (simplex.evaluations() < evaluations / rounds) simplex.step();
     best = simplex.best_point();
