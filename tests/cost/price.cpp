@@ -1,0 +1,147 @@
+#include <catch2/catch.hpp>
+
+#include "sim/cost/costs.h"
+#include "sim/program/builder.h"
+#include "tests/cost/small_cluster.h"
+
+namespace meshweave {
+namespace {
+
+TensorSpec tensor_of(const char* name, std::int64_t rows, std::int64_t columns) {
+  TensorSpec spec;
+  spec.name = name;
+  spec.dimensions[0].size = rows;
+  spec.dimensions[1].size = columns;
+  spec.rank = 2;
+  return spec;
+}
+
+Scenario scenario_of(Cluster cluster) {
+  Scenario scenario;
+  DeviceModel& device = cluster.node.device;
+  device.peak_flops_per_s = 10e12;
+  device.peak_fp32_flops_per_s = 1e12;
+  device.compute_units = 10;
+  device.memory_bytes_per_s = 1e12;
+  device.memory = {1.0, 0.5, 0.25, "memory source"};
+  device.matmul.tiles = {{128, 128, 1.0}};
+  device.matmul.source = "matmul source";
+  device.kernel_floor_s = 1e-6;
+  device.host_issue_s = 5e-6;
+  device.communication_slowdown = 1.2;
+  device.sustained_factor = 0.5;
+  scenario.cluster = std::move(cluster);
+  scenario.cluster.node.collectives.source = "collective source";
+  scenario.layout_by_module.resize(1);
+  return scenario;
+}
+
+// Two micro-batches on two chunks: an activation forward, its backward, a weight gradient, a re-emitted forward.
+struct Example {
+  ProgramBuilder builder;
+  Body* body = nullptr;
+
+  Example() {
+    builder.stream(StreamKind::compute);
+    builder.program().grids.emplace_back(std::array<int, axis_count>{4, 1, 1, 2, 1}, "tp-dp", 0);
+    builder.program().body_of_rank.assign(8, 0);
+    body = &builder.add_body("all");
+  }
+  std::uint32_t tensor(std::uint32_t spec) { return builder.transient(*body, spec, Category::activations, {}); }
+  void elementwise(Phase phase, Place where) {
+    const std::uint32_t spec = builder.tensor_spec(tensor_of("x", 1000, 1000));
+    OpSpec op;
+    op.kind = OpKind::activation;
+    op.phase = phase;
+    const std::vector<std::uint32_t> reads{tensor(spec)}, writes{tensor(spec)};
+    builder.append(*body, op, reads, writes, where);
+  }
+  void collective(OpKind kind, std::uint16_t group) {
+    const std::uint32_t spec = builder.tensor_spec(tensor_of("x", 1000, 1000));
+    OpSpec op;
+    op.kind = kind;
+    op.group = group;
+    op.stream = builder.stream(StreamKind::tensor);
+    const std::vector<std::uint32_t> reads{tensor(spec)}, writes{tensor(spec)};
+    builder.append(*body, op, reads, writes, {});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("The fixed cost model charges the first op of each part", "[cost]") {
+  Example example;
+  for (const std::int16_t chunk : {0, 1}) {
+    const Place where{0, 0, chunk};
+    example.elementwise(Phase::forward, where);
+    example.elementwise(Phase::forward, where);
+    example.elementwise(Phase::recompute, where);
+    example.elementwise(Phase::backward_data, where);
+    example.elementwise(Phase::backward_weight, where);
+    example.elementwise(Phase::backward_weight, where);
+  }
+  example.elementwise(Phase::optimizer, {});
+  example.elementwise(Phase::forward, {0, 1, 0});
+  const Program program = example.builder.take();
+  Scenario scenario = scenario_of(small_cluster(NodeFabric::nvswitch, 2));
+  scenario.cost = {CostKind::fixed, 4e-12, 6e-12, 8e-12};
+  scenario.layout_by_module[0].vpp = 2;
+  const Costs costs = price(program, make_communicators(program), scenario);
+  // 4, 6 and 8 ps per rank and micro-batch, over two virtual stages.
+  std::vector<std::int64_t> durations;
+  for (const Picoseconds p : costs.compute[0]) durations.push_back(p.count());
+  CHECK(durations == std::vector<std::int64_t>{2, 0, 0, 3, 4, 0, 2, 0, 0, 3, 4, 0, 0, 2});
+  CHECK(costs.host_issue.count() == 0);
+  CHECK(costs.slowdown == 1);
+  CHECK(costs.message(1e9, 0, 4).startup.count() == 0);
+  CHECK(costs.message(1e9, 0, 4).nic_bytes == 0);
+}
+
+TEST_CASE("Prices follow the device and the placement of groups", "[cost]") {
+  Example example;
+  const std::uint16_t tp = example.builder.group({"tp", 0, {{Axis::tp, 1, 4}}});
+  const std::uint16_t dp = example.builder.group({"dp", 0, {{Axis::dp, 1, 2}}});
+  example.elementwise(Phase::forward, {0, 0, 0});
+  example.collective(OpKind::all_reduce, tp);
+  example.collective(OpKind::all_reduce, dp);
+  const Program program = example.builder.take();
+  Scenario scenario = scenario_of(small_cluster(NodeFabric::nvswitch, 2));
+  const Communicators communicators = make_communicators(program);
+  const Costs costs = price(program, communicators, scenario);
+  // 2 MB read and 2 MB written at a quarter of 1 TB/s, and the floor: 17 us.
+  CHECK(costs.compute[0][0] == picoseconds_from_seconds(17e-6));
+  CHECK(costs.compute[0][1].count() == 0);
+  CHECK(costs.host_issue == picoseconds_from_seconds(5e-6));
+  CHECK(costs.slowdown == 1.2);
+  // 2 MB: among 4 in a node 3 MB per link; between 2 nodes 2 MB per NIC.
+  const auto& ops = program.bodies[0].ops;
+  const TransferCost& inside = costs.transfer(ops[1].spec, tp, communicators.by_group[tp].instance_of[5]);
+  CHECK(inside.intra_bytes == Approx(3e6));
+  CHECK(inside.nic_bytes == 0);
+  const TransferCost& across = costs.transfer(ops[2].spec, dp, communicators.by_group[dp].instance_of[5]);
+  CHECK(across.intra_bytes == 0);
+  CHECK(across.nic_bytes == Approx(2e6));
+  // CUDA graphs issue for free; a scenario may say what issuing costs.
+  scenario.host.graphs = true;
+  CHECK(price(program, communicators, scenario).host_issue.count() == 0);
+  scenario.host = {false, 2e-6};
+  CHECK(price(program, communicators, scenario).host_issue == picoseconds_from_seconds(2e-6));
+}
+
+TEST_CASE("Origins name the model and the source of its constants", "[cost]") {
+  Example example;
+  const std::uint16_t tp = example.builder.group({"tp", 0, {{Axis::tp, 1, 4}}});
+  example.elementwise(Phase::forward, {0, 0, 0});
+  example.collective(OpKind::all_gather, tp);
+  const Program program = example.builder.take();
+  const Scenario scenario = scenario_of(small_cluster(NodeFabric::nvswitch, 2));
+  const CostOrigin kernel = explain_cost(program, scenario, program.op_specs[program.bodies[0].ops[0].spec]);
+  CHECK(kernel.text == "activation: 4 MB at 250 GB/s + 1 us floor");
+  CHECK(kernel.source == "memory source");
+  const CostOrigin gather = explain_cost(program, scenario, program.op_specs[program.bodies[0].ops[1].spec]);
+  CHECK(gather.text.find("over 4 ranks on 1 node: ring Simple, startup 0 s + 1.5 MB over the node's links at 100 GB/s") !=
+        std::string::npos);
+  CHECK(gather.source == "collective source");
+}
+
+}  // namespace meshweave
