@@ -249,20 +249,25 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
 
 void ParameterStore::step(bool count_tied) {
   if (context_.scenario->optimizer.clip > 0) {
-    std::vector<std::uint32_t> reads{gradient_norm(count_tied)};
-    std::vector<std::uint32_t> writes;
-    for (const Bucket& bucket : buckets_) writes.push_back(bucket.reduced);
-    reads.insert(reads.end(), writes.begin(), writes.end());
+    std::vector<std::uint32_t> reads, writes;
+    reads.push_back(gradient_norm(count_tied));
+    for (const Bucket& bucket : buckets_) {
+      reads.push_back(bucket.reduced);
+      writes.push_back(bucket.reduced);
+    }
     OpSpec clip = op(OpKind::clip, Phase::optimizer, "clip gradients");
     clip.attributes.limit = context_.scenario->optimizer.clip;
     builder_.append(body_, clip, reads, writes, {});
   }
   const bool separate = context_.scenario->precision.main_parameters != context_.scenario->precision.parameters;
   for (const Bucket& bucket : buckets_) {
-    std::vector<std::uint32_t> reads{bucket.reduced};
+    std::vector<std::uint32_t> reads, writes;
+    reads.push_back(bucket.reduced);
     if (!separate) reads.push_back(bucket.weight_shard);
-    reads.insert(reads.end(), bucket.state.begin(), bucket.state.end());
-    std::vector<std::uint32_t> writes = bucket.state;
+    for (std::uint32_t state : bucket.state) {
+      reads.push_back(state);
+      writes.push_back(state);
+    }
     writes.push_back(bucket.weight_shard);
     builder_.append(body_, op(OpKind::adam, Phase::optimizer, "adam"), reads, writes, {});
   }
