@@ -44,9 +44,9 @@ struct AttentionModel {
 
 // Shares of the peak memory bandwidth by kind of memory-bound kernel.
 struct MemoryModel {
-  double streaming = 0;               // operands of matmuls, copies, the optimizer
+  double streaming = 0;               // operands of matmuls, copies, additions, casts, the optimizer
   double norm = 0;
-  double elementwise = 0;             // activations, additions, rotary embeddings, casts
+  double elementwise = 0;             // activations, rotary embeddings, softmax, dropout
   std::string source;
 };
 

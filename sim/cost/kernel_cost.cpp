@@ -39,22 +39,6 @@ double nearest_efficiency(const AttentionModel& model, double head_dim, bool bac
   return backward ? best->backward : best->forward;
 }
 
-// The share of the peak bandwidth that kernels of this kind reach.
-double bandwidth_share(const MemoryModel& memory, OpKind kind) {
-  switch (kind) {
-    case OpKind::norm:
-    case OpKind::norm_backward:
-    case OpKind::norm_weight_gradient: return memory.norm;
-    case OpKind::adam:
-    case OpKind::fill:
-    case OpKind::slice:
-    case OpKind::concat:
-    case OpKind::clip:
-    case OpKind::gradient_norm: return memory.streaming;
-    default: return memory.elementwise;
-  }
-}
-
 bool is_copy(OpKind kind) { return kind == OpKind::copy_to_host || kind == OpKind::copy_to_device; }
 bool is_product(OpKind kind) { return kind == OpKind::matmul || kind == OpKind::batched_matmul; }
 bool is_attention(OpKind kind) { return kind == OpKind::attention || kind == OpKind::attention_backward; }
@@ -142,6 +126,25 @@ KernelCost memory_cost(const DeviceModel& device, const Program& program, const 
 }
 
 }  // namespace
+
+double bandwidth_share(const MemoryModel& memory, OpKind kind) {
+  switch (kind) {
+    case OpKind::norm:
+    case OpKind::norm_backward:
+    case OpKind::norm_weight_gradient: return memory.norm;
+    case OpKind::adam:
+    case OpKind::fill:
+    case OpKind::slice:
+    case OpKind::concat:
+    case OpKind::clip:
+    case OpKind::gradient_norm:
+    case OpKind::cast:
+    case OpKind::add:
+    case OpKind::residual_add:
+    case OpKind::position_add: return memory.streaming;
+    default: return memory.elementwise;
+  }
+}
 
 MatmulCost matmul_cost(const DeviceModel& device, double peak, double bytes, std::int64_t m, std::int64_t n,
                        std::int64_t k, std::int64_t batch) {

@@ -46,6 +46,9 @@ struct AttentionShape {
 // Without the floor and without the sustained factor.
 double attention_seconds(const DeviceModel& device, double bytes, const AttentionShape& shape);
 
+// The share of the peak bandwidth that memory-bound kernels of this kind reach.
+double bandwidth_share(const MemoryModel& memory, OpKind kind);
+
 struct KernelCost {
   double seconds = 0;       // everything included
   std::string text;         // what it follows from, for people; empty unless asked for

@@ -1,6 +1,6 @@
 // calibrate MODEL ENTRY KEY TABLE… [--fit]: judges, or fits, the constants of a catalog entry on measured tables.
-// ENTRY is a device (matmul, attention, attention-backward) or NODE+FABRIC (collectives); KEY selects the rows of
-// one device in tables of several. Developers run it; the tool itself does not need it.
+// ENTRY is a device (matmul, attention, attention-backward, memory) or NODE+FABRIC (collectives); KEY selects the rows of
+// one device or backend in tables of several. Developers run it; the tool itself does not need it.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace meshweave::calibrate {
 namespace {
 
 constexpr const char* usage =
-    "usage: calibrate matmul|attention|attention-backward DEVICE KEY TABLE.csv [--fit]\n"
+    "usage: calibrate matmul|attention|attention-backward|memory DEVICE KEY TABLE.csv... [--fit]\n"
     "       calibrate collectives NODE+FABRIC KEY TABLE.csv... [--fit]\n";
 
 Cluster read_cluster(const std::string& entry) {
@@ -28,11 +28,13 @@ Cluster read_cluster(const std::string& entry) {
 bool calibrate(const std::string& model, const std::string& entry, const std::string& key,
                const FitRequest& request) {
   if (model == "matmul") {
-    calibrate_matmul(read_device(entry), request);
+    calibrate_matmul(read_device(entry), request, key);
   } else if (model == "attention") {
     calibrate_attention(read_device(entry), request, key);
   } else if (model == "attention-backward") {
     calibrate_attention_backward(read_device(entry), request);
+  } else if (model == "memory") {
+    judge_memory(read_device(entry), request, key);
   } else if (model == "collectives") {
     calibrate_collectives(read_cluster(entry), request, key);
   } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/random.h"
 #include "sim/cost/kernel_cost.h"
 #include "validation/calibrate/error_summary.h"
 #include "validation/calibrate/fits.h"
@@ -13,14 +14,40 @@ namespace meshweave::calibrate {
 namespace {
 
 struct Sample {
-  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
   double seconds = 0;
 };
 
+std::int64_t integer(const Row& row, const std::string& column) {
+  return static_cast<std::int64_t>(row.number(column));
+}
+
+// Rows of m, n, k, time_us; of B, M, N, K, us; or of m, n, k, batch, tflops.
+Sample sample_of(const Row& row) {
+  if (row.has("us")) {
+    return {integer(row, "M"), integer(row, "N"), integer(row, "K"), integer(row, "B"), row.number("us") * 1e-6};
+  }
+  Sample s{integer(row, "m"), integer(row, "n"), integer(row, "k"), 1, 0};
+  if (row.has("time_us")) {
+    s.seconds = row.number("time_us") * 1e-6;
+  } else {
+    s.batch = integer(row, "batch");
+    s.seconds = 2.0 * static_cast<double>(s.m * s.n * s.k * s.batch) / (row.number("tflops") * 1e12);
+  }
+  return s;
+}
+
+// Whether the row judges: by a hash of its shape.
+bool judges_by_shape(const Sample& s) {
+  std::uint64_t h = 0;
+  for (const std::int64_t part : {s.m, s.n, s.k, s.batch}) h = mix_bits(h ^ static_cast<std::uint64_t>(part));
+  return judges(h);
+}
+
 double predict(const DeviceModel& device, const Sample& s) {
   constexpr double element_bytes = 2;
-  const double bytes = element_bytes * static_cast<double>(s.m * s.k + s.k * s.n + s.m * s.n);
-  return device.kernel_floor_s + matmul_cost(device, device.peak_flops_per_s, bytes, s.m, s.n, s.k, 1).seconds;
+  const double bytes = element_bytes * static_cast<double>(s.batch * (s.m * s.k + s.k * s.n + s.m * s.n));
+  return device.kernel_floor_s + matmul_cost(device, device.peak_flops_per_s, bytes, s.m, s.n, s.k, s.batch).seconds;
 }
 
 double mean_log_error(const DeviceModel& device, const std::vector<Sample>& samples) {
@@ -105,12 +132,14 @@ void print_errors(const DeviceModel& device, const std::vector<Sample>& judging)
 
 }  // namespace
 
-void calibrate_matmul(DeviceModel device, const FitRequest& request) {
+void calibrate_matmul(DeviceModel device, const FitRequest& request, const std::string& key) {
   std::vector<Sample> fitting, judging;
-  for (const Row& row : read_table(request.tables.front())) {
-    const Sample sample{static_cast<std::int64_t>(row.number("m")), static_cast<std::int64_t>(row.number("n")),
-                        static_cast<std::int64_t>(row.number("k")), row.number("time_us") * 1e-6};
-    (judges(row.hash({"m", "n", "k"})) ? judging : fitting).push_back(sample);
+  for (const std::string& table : request.tables) {
+    for (const Row& row : read_table(table)) {
+      if (row.has("device") && row.text("device").find(key) != 0) continue;
+      const Sample sample = sample_of(row);
+      if (sample.m > 0) (judges_by_shape(sample) ? judging : fitting).push_back(sample);
+    }
   }
   if (request.fit) {
     constexpr int evaluations = 6000;
