@@ -220,6 +220,7 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
     if (!bucket.tied || count_tied) reads.push_back(bucket.reduced);
   }
   Group group{"norm", context_.module, {}};
+  group.patterns.reserve(3);
   const auto axis = [&](Axis a, AxisMask mask, int count) {
     if (mask != 0 && count > 1) group.patterns.push_back({a, 1, count});
   };
