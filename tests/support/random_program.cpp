@@ -11,9 +11,9 @@ namespace {
 class Generator {
  public:
   Generator(std::uint64_t seed, const RandomProgramOptions& options)
-      : random_(seed), options_(options), result_(std::make_unique<RandomProgram>()) {}
+      : random_(seed), options_(options), result_(std::make_unique<PlayableProgram>()) {}
 
-  std::unique_ptr<RandomProgram> make() {
+  std::unique_ptr<PlayableProgram> make() {
     make_grid();
     make_streams();
     make_groups();
@@ -278,7 +278,7 @@ class Generator {
 
   std::mt19937_64 random_;
   const RandomProgramOptions options_;
-  std::unique_ptr<RandomProgram> result_;
+  std::unique_ptr<PlayableProgram> result_;
   ProgramBuilder builder_;
   int stages_ = 1;
   int ranks_ = 1;
@@ -320,7 +320,7 @@ Cluster mesh_cluster(int nodes) {
   return cluster;
 }
 
-std::unique_ptr<RandomProgram> random_program(std::uint64_t seed, const RandomProgramOptions& options) {
+std::unique_ptr<PlayableProgram> random_program(std::uint64_t seed, const RandomProgramOptions& options) {
   return Generator(seed, options).make();
 }
 

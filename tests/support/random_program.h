@@ -22,7 +22,7 @@ struct RandomProgramOptions {
 };
 
 // A program with all that a replay takes.
-struct RandomProgram {
+struct PlayableProgram {
   Program program;
   Communicators communicators;
   std::vector<Waits> waits;
@@ -35,7 +35,7 @@ struct RandomProgram {
   }
 };
 
-std::unique_ptr<RandomProgram> random_program(std::uint64_t seed, const RandomProgramOptions& options = {});
+std::unique_ptr<PlayableProgram> random_program(std::uint64_t seed, const RandomProgramOptions& options = {});
 
 // 8 ranks per node on a switch of 400 GB/s ports and a NIC of 50 GB/s each, one leaf per rail, no oversubscription.
 Cluster plain_cluster(int nodes);

@@ -1,0 +1,221 @@
+// The oracle of the replay: every op of the doubled program on every rank is a node; its end is the longest path to it.
+//
+// It shares no code with sim/execute or the derivation of waits. Everything is looked up naively by the definitions in
+// replay.h and waits.h, in quadratic time. No slowdown, no jitter.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "sim/base/time.h"
+#include "tests/support/random_program.h"
+
+namespace meshweave::testing {
+
+class LongestPath {
+ public:
+  explicit LongestPath(const PlayableProgram& input) : in_(input) {
+    for (int rank = 0; rank < in_.program.ranks(); ++rank) nodes_.emplace_back(2 * body(rank).ops.size());
+  }
+
+  // When op `op` of `rank` ends in step 0 or 1; launches likewise.
+  std::int64_t end(int rank, int step, std::size_t op) {
+    Node& n = node(rank, step, op);
+    if (n.end < 0) n.end = compute_end(rank, step, op);
+    return n.end;
+  }
+  std::int64_t launch(int rank, int step, std::size_t op) {
+    Node& n = node(rank, step, op);
+    if (n.launch < 0) n.launch = compute_launch(rank, step, op);
+    return n.launch;
+  }
+
+ private:
+  struct Node {
+    std::int64_t issue = -1;
+    std::int64_t launch = -1;
+    std::int64_t end = -1;
+  };
+  struct At {
+    int step;
+    std::size_t op;
+  };
+
+  const Body& body(int rank) const { return in_.program.bodies[in_.program.body_of_rank[static_cast<std::size_t>(rank)]]; }
+  const OpSpec& spec(int rank, std::size_t op) const { return in_.program.spec(body(rank).ops[op]); }
+  Node& node(int rank, int step, std::size_t op) {
+    return nodes_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(step) * body(rank).ops.size() + op];
+  }
+
+  // The ops issued before, both steps, latest first.
+  std::vector<At> earlier(int rank, int step, std::size_t op) const {
+    std::vector<At> result;
+    for (std::size_t i = op; i-- > 0;) result.push_back({step, i});
+    if (step == 1) {
+      for (std::size_t i = body(rank).ops.size(); i-- > 0;) result.push_back({0, i});
+    }
+    return result;
+  }
+
+  bool conflict(int rank, At a, At b) const {
+    const Body& code = body(rank);
+    const auto touch = [&](std::span<const std::uint32_t> x, std::span<const std::uint32_t> y) {
+      for (const std::uint32_t s : x) {
+        for (const std::uint32_t t : y) {
+          if (code.tensors[s].storage != code.tensors[t].storage) continue;
+          if (a.step != b.step && !code.storages[code.tensors[s].storage].persistent) continue;
+          const std::int64_t s_first = code.tensors[s].offset;
+          const std::int64_t t_first = code.tensors[t].offset;
+          const std::int64_t s_last = s_first + in_.program.tensor_specs[code.tensors[s].spec].bytes();
+          const std::int64_t t_last = t_first + in_.program.tensor_specs[code.tensors[t].spec].bytes();
+          if (s_first < t_last && t_first < s_last) return true;
+        }
+      }
+      return false;
+    };
+    const Op& x = code.ops[a.op];
+    const Op& y = code.ops[b.op];
+    return touch(in_.program.writes(code, x), in_.program.writes(code, y)) ||
+           touch(in_.program.reads(code, x), in_.program.writes(code, y)) ||
+           touch(in_.program.writes(code, x), in_.program.reads(code, y));
+  }
+
+  std::int64_t issue(int rank, int step, std::size_t op) {
+    Node& n = node(rank, step, op);
+    if (n.issue >= 0) return n.issue;
+    const std::vector<At> before = earlier(rank, step, op);
+    n.issue = 0;
+    if (!before.empty()) {
+      n.issue = issue(rank, before[0].step, before[0].op) + in_.costs.host_issue.count();
+      if (spec(rank, before[0].op).sync) n.issue = std::max(n.issue, end(rank, before[0].step, before[0].op));
+    }
+    return n.issue;
+  }
+
+  std::int64_t compute_launch(int rank, int step, std::size_t op) {
+    std::int64_t at = issue(rank, step, op);
+    for (const At b : earlier(rank, step, op)) {
+      const bool same = spec(rank, b.op).stream == spec(rank, op).stream;
+      const bool behind_compute = spec(rank, op).stream != 0 && spec(rank, b.op).stream == 0;
+      if (same || behind_compute || conflict(rank, {step, op}, b)) at = std::max(at, end(rank, b.step, b.op));
+    }
+    return at;
+  }
+
+  double compute_factor(int rank) const {
+    double factor = 1;
+    for (const Perturbation& p : in_.perturb) {
+      if (p.target == PerturbTarget::rank && p.index == rank) factor *= p.compute_time;
+      if (p.target == PerturbTarget::node && p.index == rank / in_.costs.cluster.node.gpus) factor *= p.compute_time;
+    }
+    return factor;
+  }
+
+  double link_factor(const std::vector<int>& ranks, const char* link) const {
+    double slowest = 1;
+    for (const int rank : ranks) {
+      double factor = 1;
+      for (const Perturbation& p : in_.perturb) {
+        if (p.target == PerturbTarget::link && p.index == rank && p.link == link) factor *= p.bandwidth;
+      }
+      slowest = std::min(slowest, factor);
+    }
+    return slowest;
+  }
+
+  // Achievable bytes/s inside the node: of a port, or of the mesh links that a member uses (to the mates on the node with the
+  // fewest, at least two).
+  double inner_rate(const std::vector<int>& ranks, bool message) const {
+    const NodeModel& model = in_.costs.cluster.node;
+    double rate = model.link_bytes_per_s * model.link_efficiency;
+    if (model.fabric == NodeFabric::mesh && !message) {
+      long fewest = model.gpus;
+      for (int node = 0; node < in_.costs.cluster.nodes; ++node) {
+        const long here =
+            std::count_if(ranks.begin(), ranks.end(), [&](int r) { return r / model.gpus == node; });
+        if (here > 1) fewest = std::min(fewest, here);
+      }
+      rate *= static_cast<double>(fewest - 1);
+    }
+    return rate * link_factor(ranks, "intra");
+  }
+
+  std::int64_t transfer_time(const TransferCost& cost, const std::vector<int>& ranks, bool message) const {
+    double seconds = 0;
+    if (cost.intra_bytes > 0) {
+      seconds = cost.intra_bytes / std::min(cost.intra_cap, inner_rate(ranks, message));
+    }
+    if (cost.nic_bytes > 0) {
+      const NodeModel& model = in_.costs.cluster.node;
+      const double rate = model.nic_bytes_per_s * model.nic_efficiency * link_factor(ranks, "nic");
+      seconds = std::max(seconds, cost.nic_bytes / std::min(cost.nic_cap, rate));
+    }
+    return cost.startup.count() + std::llround(seconds * 1e12);
+  }
+
+  // The op of `rank` that is as many collectives on (group, stream) into the body as `op` is on `other`.
+  std::size_t matching_collective(int rank, int other, std::size_t op) const {
+    const OpSpec& wanted = spec(other, op);
+    const auto matches = [&](const OpSpec& s) {
+      return is_collective(s.kind) && s.group == wanted.group && s.stream == wanted.stream;
+    };
+    int before = 0;
+    for (std::size_t i = 0; i < op; ++i) before += matches(spec(other, i)) ? 1 : 0;
+    for (std::size_t i = 0;; ++i) {
+      if (matches(spec(rank, i)) && before-- == 0) return i;
+    }
+  }
+
+  std::int64_t end_collective(int rank, int step, std::size_t op) {
+    const OpSpec& s = spec(rank, op);
+    const Group& group = in_.program.groups[s.group];
+    const std::vector<int> members = in_.program.grids[group.module].group(rank, group.patterns);
+    std::int64_t begin = 0;
+    for (const int member : members) {
+      begin = std::max(begin, launch(member, step, matching_collective(member, rank, op)));
+    }
+    const std::uint32_t instance = in_.communicators.by_group[s.group].instance_of[static_cast<std::size_t>(rank)];
+    const TransferCost& cost = in_.costs.transfers[in_.costs.transfer_base[body(rank).ops[op].spec] + instance];
+    return begin + transfer_time(cost, members, false);
+  }
+
+  std::int64_t end_batch(int rank, int step, std::size_t op) {
+    std::int64_t last = launch(rank, step, op);
+    for (const Message& m : in_.program.messages(body(rank), body(rank).ops[op])) {
+      const int other = in_.program.peer_rank(rank, in_.program.peers[m.peer]);
+      std::size_t i = 0;
+      while (!posts(other, i, m, rank)) ++i;
+      const std::int64_t begin = std::max(launch(rank, step, op), launch(other, step, i));
+      const std::vector<int> ends = m.send ? std::vector<int>{rank, other} : std::vector<int>{other, rank};
+      const auto bytes = static_cast<double>(in_.program.tensor_spec(body(rank), m.tensor).bytes());
+      last = std::max(last, begin + transfer_time(in_.costs.message(bytes, ends[0], ends[1]), ends, true));
+    }
+    return last;
+  }
+
+  bool posts(int rank, std::size_t op, const Message& wanted, int other) const {
+    for (const Message& m : in_.program.messages(body(rank), body(rank).ops[op])) {
+      if (m.tag == wanted.tag && m.send != wanted.send &&
+          in_.program.peer_rank(rank, in_.program.peers[m.peer]) == other) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::int64_t compute_end(int rank, int step, std::size_t op) {
+    const OpSpec& s = spec(rank, op);
+    if (is_collective(s.kind)) return end_collective(rank, step, op);
+    if (is_communication(s.kind)) return end_batch(rank, step, op);
+    const std::int64_t price =
+        in_.costs.compute[in_.program.body_of_rank[static_cast<std::size_t>(rank)]][op].count();
+    const double factor = s.stream == 0 ? compute_factor(rank) : 1.0;
+    return launch(rank, step, op) + std::llround(static_cast<double>(price) * factor);
+  }
+
+  const PlayableProgram& in_;
+  std::vector<std::vector<Node>> nodes_;
+};
+
+}  // namespace meshweave::testing
