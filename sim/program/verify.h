@@ -1,5 +1,5 @@
-// The verifier: what must hold of every program before an executor runs it. A violation is a bug in the lowering,
-// never a user's mistake.
+// The verifier: what must hold of every program before an executor runs it. A violation is a bug in the
+// lowering, never a user's mistake.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ struct Violation {
   int op = -1;          // index into the rank's body
   int other_rank = -1;  // the other side, where there is one
   int other_op = -1;
-  std::string text;     // a whole sentence naming rank, op and the other side; a deadlock prints its cycle
+  std::string text;  // a whole sentence naming rank, op and the other side; a deadlock prints its cycle
 };
 
 // At most `limit` violations. Fused over ranks of one body where the fault does not depend on the rank.
