@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/cli/pipeline.h"
+#include "sim/trace/json_text.h"
 
 namespace meshweave {
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -204,13 +205,19 @@ Trace parse_trace(std::string_view text, const std::string& name) {
     }
     return true;
   };
+  const auto refuse = [&](std::string message) {
+    Diagnostic diagnostic;
+    diagnostic.file = name;
+    diagnostic.message = std::move(message);
+    return InputError(std::vector<Diagnostic>{std::move(diagnostic)});
+  };
   try {
     const Json parsed = Json::parse(text, on_value);
     return builder.take();
   } catch (const Json::exception& e) {
-    throw InputError(fmt::format("{}: not a trace of meshweave: {}", name, e.what()));
+    throw refuse(fmt::format("not a trace of meshweave: {}", e.what()));
   } catch (const InputError& e) {
-    throw InputError(fmt::format("{}: {}", name, e.what()));
+    throw refuse(e.diagnostics().front().message);
   }
 }
 

@@ -1,0 +1,254 @@
+// The finished command, from outside: what it prints where, and what it returns.
+#include <catch2/catch.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/trace/trace_reader.h"
+#include "tests/cli/process.h"
+
+using namespace meshweave;
+using namespace meshweave::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string small_scenario = R"({
+  "name": "small",
+  "cluster": { "node": "hgx-h100", "nodes": 2, "fabric": "rail-400g" },
+  "model": { "language": { "hidden": 1024, "layers": 8, "heads": 16, "vocabulary": 32000, "sequence": 1024 } },
+  "batch": { "global": 32, "micro": 1 },
+  "layout": { "language": { "tp": 2, "pp": 4, "dp": 2, "zero": 1 } }
+})";
+
+const std::vector<std::string> promised_keys{
+    "step_time_s", "tokens_per_s", "tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "exposed_comm_fraction", "fits",
+    "peak_memory_bytes", "memory_by_category", "headroom_bytes", "ranks", "ops", "executor", "published"};
+
+}  // namespace
+
+TEST_CASE("run prints a page, or JSON with the promised keys") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished page = meshweave_command({"run", path});
+  CHECK(page.code == 0);
+  CHECK(page.err.empty());
+  CHECK(page.out.find("step time") != std::string::npos);
+  const Finished json = meshweave_command({"run", path, "--json"});
+  REQUIRE(json.code == 0);
+  CHECK(json.err.empty());
+  const Json report = Json::parse(json.out);
+  for (const std::string& key : promised_keys) {
+    INFO(key);
+    CHECK(report.contains(key));
+  }
+  CHECK(report["timing"]["wall_s"].is_number());
+  CHECK(report["executor"] == "analytic");
+  CHECK(report["published"].is_null());
+}
+
+TEST_CASE("Without timing the output is the same each time, folded or not, on either form") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const std::string json = meshweave_command({"run", path, "--json", "--no-timing"}).out;
+  CHECK_FALSE(json.empty());
+  CHECK(json.find("timing") == std::string::npos);
+  CHECK(meshweave_command({"run", path, "--json", "--no-timing"}).out == json);
+  CHECK(meshweave_command({"run", path, "--json", "--no-timing", "--no-fold"}).out == json);
+  const std::string page = meshweave_command({"run", path, "--no-timing"}).out;
+  CHECK(meshweave_command({"run", path, "--no-timing"}).out == page);
+}
+
+TEST_CASE("simgrid runs the same scenario") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished run = meshweave_command({"run", path, "--executor", "simgrid", "--json", "--no-timing"});
+  REQUIRE(run.code == 0);
+  const Json report = Json::parse(run.out);
+  CHECK(report["executor"] == "simgrid");
+  CHECK(report["links"].is_array());
+}
+
+TEST_CASE("--set overrides a value") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished run = meshweave_command({"run", path, "--set", "/cluster/nodes=1", "--set", "/layout/language/dp=1", "--json"});
+  REQUIRE(run.code == 0);
+  CHECK(Json::parse(run.out)["ranks"] == 8);
+}
+
+TEST_CASE("A folder gives one row per scenario, in order of name, with errors for bad ones") {
+  const TemporaryFolder folder;
+  folder.write("b.json", small_scenario);
+  folder.write("a.json", small_scenario);
+  Finished run = meshweave_command({"run", folder.path(), "--json", "--no-timing"});
+  REQUIRE(run.code == 0);
+  Json rows = Json::parse(run.out);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["scenario"] == folder.file("a.json"));
+  CHECK(rows[1]["scenario"] == folder.file("b.json"));
+  CHECK(meshweave_command({"run", folder.path(), "--json", "--no-timing", "--jobs", "1"}).out == run.out);
+  run = meshweave_command({"run", folder.path()});
+  CHECK(run.out.find("a.json") < run.out.find("b.json"));
+
+  folder.write("c.json", "{}");
+  run = meshweave_command({"run", folder.path(), "--json", "--no-timing"});
+  CHECK(run.code == 3);
+  rows = Json::parse(run.out);
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[2]["errors"].is_array());
+  CHECK(Json::parse(run.err)["errors"].is_array());
+}
+
+TEST_CASE("--vary crosses its values, sorts by step time, and counts what is not possible") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const std::vector<std::string> vary{"run", path, "--vary", "/layout/language/dp=2,3", "--vary", "/batch/micro=1,2"};
+  std::vector<std::string> arguments = vary;
+  arguments.insert(arguments.end(), {"--json", "--no-timing"});
+  const Finished run = meshweave_command(arguments);
+  REQUIRE(run.code == 0);
+  const Json rows = Json::parse(run.out);
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0]["step_time_s"].get<double>() <= rows[1]["step_time_s"].get<double>());
+  CHECK(rows[0]["vary"]["/layout/language/dp"] == "2");
+  CHECK(rows[2]["errors"].size() >= 1);  // dp 3 does not fill 16 ranks
+  const Finished table = meshweave_command(vary);
+  CHECK(table.code == 0);
+  CHECK(table.out.find("2 of 4 points are not possible:") != std::string::npos);
+}
+
+TEST_CASE("Points that do not fit stand behind those that do") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  // 4096 tokens in unfused attention, 16 layers' worth in flight: more than a device of 4 GB has.
+  const Finished run = meshweave_command({"run", path, "--vary", R"(/cluster/node={"base":"hgx-h100"},{"base":"hgx-h100","device":{"base":"h100-sxm","memory":"4 GB"}})",
+                                          "--json", "--no-timing"});
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  const Json rows = Json::parse(run.out);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["fits"] == true);
+  CHECK(rows[1]["fits"] == false);
+}
+
+TEST_CASE("Mistakes of each kind have their exit code, and keep stdout clean") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const auto expect = [](const std::vector<std::string>& arguments, int code, const std::string& text) {
+    const Finished run = meshweave_command(arguments);
+    INFO(run.err);
+    CHECK(run.code == code);
+    CHECK(run.out.empty());
+    CHECK(run.err.find(text) != std::string::npos);
+  };
+  expect({"rnu", path}, 2, "did you mean \"run\"?");
+  expect({"run"}, 2, "meshweave run --help");
+  expect({"run", path, "--frobnicate"}, 2, "unexpected argument \"--frobnicate\"");
+  expect({"run", path, "--trace", folder.file("t.json"), "--ranks", "99"}, 2, "there is no rank 99 (0 to 15)");
+  expect({"run", folder.write("bad.json", "{ \"nmae\": 1 }")}, 3, "bad.json:1:");
+  expect({"run", folder.write("syntax.json", "{ ")}, 3, "syntax.json:1:");
+  expect({"run", path, "--set", "/layout/language/tp=3"}, 3, "tp");
+  expect({"run", folder.file("absent.json")}, 4, "absent.json");
+  expect({"run", path, "--trace", folder.file("no/t.json")}, 4, "no/t.json");
+  expect({"list", "modles"}, 2, "did you mean \"models\"?");
+}
+
+TEST_CASE("With --json errors are JSON on stderr") {
+  const TemporaryFolder folder;
+  const std::string bad = folder.write("bad.json", "{\n  \"nmae\": 1\n}");
+  const Finished run = meshweave_command({"run", bad, "--json"});
+  CHECK(run.code == 3);
+  const Json errors = Json::parse(run.err)["errors"];
+  REQUIRE(errors.size() >= 1);
+  CHECK(errors[0]["file"] == bad);
+  CHECK(errors[0]["line"] == 2);
+  CHECK(errors[0].contains("pointer"));
+  CHECK(errors[0].contains("message"));
+  CHECK(errors[0].contains("hint"));
+  CHECK(Json::parse(meshweave_command({"run", "--json", "--frobnicate"}).err)["errors"].size() == 1);
+}
+
+TEST_CASE("--trace writes a file that reads back; the choice of ranks is kept") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const std::string file = folder.file("t.json.gz");
+  REQUIRE(meshweave_command({"run", path, "--trace", file, "--ranks", "0,3"}).code == 0);
+  const Trace trace = read_trace(file);
+  REQUIRE(trace.ranks.size() == 2);
+  CHECK(trace.ranks[1].rank == 3);
+  CHECK_FALSE(trace.slices.empty());
+  CHECK(folder.names() == std::vector<std::string>{"small.json", "t.json.gz"});
+}
+
+TEST_CASE("check prints the resolved scenario, which is a scenario again") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished resolved = meshweave_command({"check", path});
+  REQUIRE(resolved.code == 0);
+  const std::string again = folder.write("again.json", resolved.out);
+  const auto result = [](const std::string& scenario) {
+    const Json report = Json::parse(meshweave_command({"run", scenario, "--json", "--no-timing"}).out);
+    return report["step_time_s"].get<double>();
+  };
+  CHECK(result(again) == result(path));
+  folder.write("bad.json", "{}");
+  const Finished all = meshweave_command({"check", folder.path()});
+  CHECK(all.code == 3);
+  CHECK(all.out.find("small.json: ok\n") != std::string::npos);
+  CHECK(all.out.find("bad.json: not possible\n") != std::string::npos);
+}
+
+TEST_CASE("explain says where the numbers come from") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished text = meshweave_command({"explain", path});
+  CHECK(text.code == 0);
+  CHECK(text.out.find("source: ") != std::string::npos);
+  const Finished json = meshweave_command({"explain", path, "--json", "--set", R"(/perturb=[{"rank":1,"compute_time":1.5}])"});
+  REQUIRE(json.code == 0);
+  const Json explained = Json::parse(json.out);
+  CHECK(explained["perturbation"]["delay_s"].get<double>() > 0);
+  CHECK(explained["perturbation"]["causes"][0]["what"] == "rank 1: compute × 1.5");
+}
+
+TEST_CASE("list and schema") {
+  const Json names = Json::parse(meshweave_command({"list", "--json"}).out);
+  CHECK(names["models"].size() > 5);
+  CHECK(names["devices"].size() > 1);
+  CHECK(meshweave_command({"list", "nodes"}).out.substr(0, 6) == "nodes\n");
+  CHECK(Json::parse(meshweave_command({"schema"}).out).contains("$schema"));
+}
+
+TEST_CASE("--print-program prints the bodies") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished all = meshweave_command({"run", path, "--print-program"});
+  const Finished one = meshweave_command({"run", path, "--print-program", "0"});
+  CHECK(all.code == 0);
+  CHECK(one.code == 0);
+  CHECK(one.out.size() < all.out.size());
+  CHECK(meshweave_command({"run", path, "--print-program", "99"}).code == 2);
+}
+
+TEST_CASE("--stats prints phases and memory to stderr, not to stdout") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished run = meshweave_command({"run", path, "--json", "--stats"});
+  CHECK(run.code == 0);
+  CHECK(Json::parse(run.out).is_object());
+  for (const char* word : {"lower", "replay", "replayed ops/s", "peak RSS"}) {
+    CHECK(run.err.find(word) != std::string::npos);
+  }
+}
+
+TEST_CASE("An interrupted run returns 130 and leaves no file") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  // Many points take seconds; the interrupt comes while they run.
+  std::string values = "1";
+  for (int seed = 2; seed < 4000; ++seed) values += "," + std::to_string(seed);
+  const Finished sweep = interrupted_command({"run", path, "--vary", "/seed=" + values}, 300);
+  CHECK(sweep.code == 130);
+  CHECK(sweep.out.empty());
+  CHECK(folder.names() == std::vector<std::string>{"small.json"});
+}

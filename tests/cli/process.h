@@ -1,0 +1,34 @@
+// Runs the built command in a child process and captures what it prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace meshweave::testing {
+
+struct Finished {
+  int code = -1;  // exit code; 128 + signal where one ended it
+  std::string out, err;
+};
+
+// The command meshweave with these arguments.
+Finished meshweave_command(const std::vector<std::string>& arguments);
+// The same, interrupted (SIGINT) after `milliseconds`.
+Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds);
+
+// A folder that is removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  // Writes a file and returns its path.
+  std::string write(const std::string& name, const std::string& content) const;
+  const std::string& path() const { return path_; }
+  std::vector<std::string> names() const;  // of the files in it, sorted
+
+ private:
+  std::string path_;
+};
+
+}  // namespace meshweave::testing
