@@ -2,6 +2,7 @@
 # Sets Meshweave up on Debian 12: installs what is missing, builds, and runs or tests it.
 #
 #   ./setup.sh run     builds and runs the quick start; ends with its report
+#   ./setup.sh install installs the packages only
 #   ./setup.sh test    builds and runs every test but the long ones
 #
 # Both may be repeated: packages that are there are skipped, and only what changed is built again.
@@ -19,7 +20,7 @@ build=build/release
 say() { printf '\n== %s\n' "$*" >&2; }
 
 usage() {
-  sed -n '2,7s/^# \{0,1\}//p' "$0"
+  sed -n '2,8s/^# \{0,1\}//p' "$0"
   exit "$1"
 }
 
@@ -66,6 +67,7 @@ build_release() {
 }
 
 case "${1:-}" in
+  install) install_packages ;;
   run)
     install_packages
     build_release
