@@ -188,11 +188,12 @@ class Deadlock {
     violation.fault = serial ? Fault::serial_deadlock : Fault::deadlock;
     violation.rank = rank_of(cycle[0]);
     violation.op = op_of(cycle[0]);
-    const std::vector<std::uint32_t> turns = ends_of_runs(cycle);
     std::string separator;
-    for (std::size_t i = 0; i < turns.size(); ++i) {
-      const std::uint32_t needed = turns[(i + 1) % turns.size()];
-      text += separator + step(turns[i], needed);
+    for (std::size_t i = 0; i < cycle.size(); ++i) {
+      const std::uint32_t event = cycle[i];
+      const std::uint32_t needed = cycle[(i + 1) % cycle.size()];
+      if (event / 2 == needed / 2) continue;  // an op ends after it is posted
+      text += separator + step(event, needed);
       separator = "; ";
       if (violation.other_rank < 0 && rank_of(needed) != violation.rank) {
         violation.other_rank = rank_of(needed);

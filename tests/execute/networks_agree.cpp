@@ -44,7 +44,7 @@ void require_equal(const ReplayResult& a, const ReplayResult& b, double relative
 }
 
 TEST_CASE("analytic and simgrid agree where no link is shared") {
-  for (std::uint64_t seed = 1; seed <= 80; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
     const auto input = random_program(seed, {.most_events = 40, .one_communication_stream = true});
     const ReplayResult analytic = replay(input->input(), Executor::analytic);
@@ -54,7 +54,7 @@ TEST_CASE("analytic and simgrid agree where no link is shared") {
 }
 
 TEST_CASE("flows that are alone need no solver") {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
     const auto input = random_program(seed, {.most_events = 40});
     require_equal(replay_with(*input, SolverUse::shared_links), replay_with(*input, SolverUse::always), 1e-9);

@@ -236,9 +236,6 @@ class Generator {
     for (const int rank : members) ++on_node[static_cast<std::size_t>(cluster.node_of(rank))];
     const bool spans = std::count_if(on_node.begin(), on_node.end(), [](int n) { return n > 0; }) > 1;
     const bool mates = std::any_of(on_node.begin(), on_node.end(), [](int n) { return n > 1; });
-    const int most = *std::max_element(on_node.begin(), on_node.end());
-    const bool even = std::all_of(on_node.begin(), on_node.end(), [&](int n) { return n == 0 || n == most; });
-    if (!even && options_.one_communication_stream) return {transfer.startup};  // would share a NIC
     if (!spans) transfer.nic_bytes = 0;
     if (!mates) transfer.intra_bytes = 0;
     return transfer;
