@@ -58,7 +58,7 @@ TEST_CASE("sequence parallelism gathers and scatters the same bytes, and gathers
   CHECK(volume(program, OpKind::all_gather, 1, {Phase::recompute}) == 2 * x);
 }
 
-TEST_CASE("data parallelism reduces every parameter once, in fp32; ZeRO-1 scatters and gathers it") {
+TEST_CASE("data parallelism reduces every parameter once in fp32 and ZeRO-1 scatters and gathers it") {
   DenseOptions o;
   o.dp = 4;
   o.layers_per_stage = 3;
