@@ -87,11 +87,7 @@ void check_tensor_parallel(const TransformerShape& shape, const ModuleLayout& la
   divides(shape.kv_heads, "the number of key-value heads,");
   divides(shape.ffn, "ffn =");
   if (layout.sequence_parallel) divides(shape.sequence, "the sequence (sequence_parallel) of");
-  const std::int64_t chunks = tp * overlap.tp_chunks;
-  if (overlap.tp && tp > 1 && shape.sequence % tp == 0 && shape.sequence % chunks != 0) {
-    report("/overlap/tp_chunks", fmt::format("a sequence of {} does not split into tp {} · {} chunks", shape.sequence,
-                                             tp, overlap.tp_chunks));
-  }
+  if (overlap.tp) report("/overlap/tp", "overlap of tensor-parallel chunks is not supported by this version (must be false)");
 }
 
 // Even stages, in which embedding and loss may take the place of a layer.
