@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Sets Meshweave up on Debian 12: installs what is missing, builds, and runs or tests it.
 #
-#   ./setup.sh run     builds and runs the quick start; ends with its report
-#   ./setup.sh install installs the packages only
-#   ./setup.sh test    builds and runs every test but the long ones
+#   ./setup.sh run      builds and runs the quick start; ends with its report
+#   ./setup.sh test     builds and runs every test but the long ones
+#   ./setup.sh install  installs the packages only
 #
-# Both may be repeated: packages that are there are skipped, and only what changed is built again.
+# All may be repeated: packages that are there are skipped, and only what changed is built again.
 set -euo pipefail
 cd "$(dirname "$0")"
 
