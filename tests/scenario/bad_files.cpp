@@ -3,7 +3,7 @@
 // text/ is no JSON, form/ breaks the schema, sense/ keeps to the schema and contradicts itself. After a change of
 // messages, MESHWEAVE_ACCEPT=1 build/dev/tests/test_scenario writes the expected files anew; read the difference.
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <set>
 
 #include "sim/base/error.h"
@@ -40,6 +40,9 @@ std::string message_of_text(const std::string& text) {
   return "accepted";
 }
 
+// Processor time: what else the machine does must not matter.
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 std::set<std::filesystem::path> files_in_corpus() {
   std::set<std::filesystem::path> files;
   for (const auto& file : std::filesystem::recursive_directory_iterator(corpus))
@@ -66,7 +69,7 @@ TEST_CASE("Every broken scenario gets its message") {
 
 TEST_CASE("Ten megabytes of nesting are refused at the first level too many") {
   const TestLibrary library;
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = processor_seconds();
   for (const char* open : {"[", "{\"a\":"}) {
     std::string text;
     while (text.size() < 10'000'000) text += open;
@@ -77,7 +80,7 @@ TEST_CASE("Ten megabytes of nesting are refused at the first level too many") {
           "bad.json:1:" + std::to_string(column) + ": error: nested deeper than 64 levels");
   }
   // Generous: it takes milliseconds.
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK(processor_seconds() - begin < 10);
 }
 
 TEST_CASE("A file beyond the size limit is refused before it is parsed") {
@@ -87,7 +90,7 @@ TEST_CASE("A file beyond the size limit is refused before it is parsed") {
 
 TEST_CASE("Large objects and arrays are read in linear time") {
   const TestLibrary library;
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = processor_seconds();
   std::string keys = "{";
   for (int i = 0; i < 100'000; ++i) keys += "\"k" + std::to_string(i) + "\": 0, ";
   const std::string message = message_of_text(keys + "\"z\": 0 }");
@@ -95,7 +98,7 @@ TEST_CASE("Large objects and arrays are read in linear time") {
   std::string items = "{ \"perturb\": [";
   for (int i = 0; i < 100'000; ++i) items += "{}, ";
   CHECK(message_of_text(items + "{} ] }").find("\"cluster\" is missing") != std::string::npos);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(processor_seconds() - begin < 30);
 }
 
 TEST_CASE("At most twenty mistakes are reported, in the order of the file") {
