@@ -283,6 +283,7 @@ class StageLowering {
     if (!scenario.overlap.grad_reduce) {
       for (std::size_t b = 0; b < parameters_.buckets().size(); ++b) parameters_.reduce(b);
     }
+    parameters_.reduce_tied();
     parameters_.step(stage_ == 0);
     if (!scenario.overlap.param_gather) parameters_.gather(true);
   }

@@ -180,20 +180,20 @@ std::uint32_t ParameterStore::collective(OpKind kind, const std::string& label, 
   return result;
 }
 
+void ParameterStore::all_reduce(Bucket& bucket, const char* label, std::uint16_t group, AxisMask axes) {
+  TensorSpec summed = builder_.program().tensor_spec(body_, bucket.reduced);
+  summed.partial = without(summed.partial, axes);
+  const AxisMask offset_axes = body_.tensors[bucket.reduced].offset_axes;
+  bucket.reduced = collective(OpKind::all_reduce, label, group, bucket.reduced, summed, offset_axes, bucket.chunk);
+}
+
 void ParameterStore::reduce(std::size_t index) {
   Bucket& bucket = buckets_[index];
-  const auto spec_of = [&](std::uint32_t tensor) { return builder_.program().tensor_spec(body_, tensor); };
-  const auto all_reduce = [&](const char* label, std::uint16_t group, AxisMask axes) {
-    TensorSpec summed = spec_of(bucket.reduced);
-    summed.partial = without(summed.partial, axes);
-    const AxisMask offset_axes = body_.tensors[bucket.reduced].offset_axes;
-    bucket.reduced = collective(OpKind::all_reduce, label, group, bucket.reduced, summed, offset_axes, bucket.chunk);
-  };
   if (bucket.replicated && context_.sequence_parallel()) {
-    all_reduce("replicated gradient all-reduce", context_.tp_group, context_.tp_axis);
+    all_reduce(bucket, "replicated gradient all-reduce", context_.tp_group, context_.tp_axis);
   }
   if (sharded_) {
-    TensorSpec shard = spec_of(bucket.reduced);
+    TensorSpec shard = builder_.program().tensor_spec(body_, bucket.reduced);
     shard.name += " shard";
     shard.dimensions[0] = {bucket.parameters / shards_, context_.dp_axis};
     // Behind an instance's own reduce-scatter the sum over the instances is still missing.
@@ -201,15 +201,20 @@ void ParameterStore::reduce(std::size_t index) {
     bucket.reduced = collective(OpKind::reduce_scatter, "gradient reduce-scatter", shard_group_, bucket.reduced, shard,
                                 context_.dp_axis, bucket.chunk);
     if (instance_group_ != no_group) {
-      all_reduce("gradient all-reduce over instances", instance_group_, context_.dp_axis);
+      all_reduce(bucket, "gradient all-reduce over instances", instance_group_, context_.dp_axis);
     }
   } else if (context_.dp_axis != 0) {
-    all_reduce("gradient all-reduce", dp_group_, context_.dp_axis);
+    all_reduce(bucket, "gradient all-reduce", dp_group_, context_.dp_axis);
   }
-  if (bucket.tied && context_.pp_axis != 0) {
-    const int stages = context_.plan->grid.degree(Axis::pp);
+}
+
+void ParameterStore::reduce_tied() {
+  if (context_.pp_axis == 0) return;
+  const int stages = context_.plan->grid.degree(Axis::pp);
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.tied) continue;
     const std::uint16_t group = builder_.group({"embedding", context_.module, {{Axis::pp, stages - 1, 2}}});
-    all_reduce("tied embedding gradient all-reduce", group, context_.pp_axis);
+    all_reduce(bucket, "tied embedding gradient all-reduce", group, context_.pp_axis);
   }
 }
 

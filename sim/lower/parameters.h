@@ -46,9 +46,11 @@ class ParameterStore {
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
   void zero_gradients();
-  // Sums of a bucket's gradients: over tp (replicated parameters under sequence parallelism), over dp, over the
-  // stages that share a tied table.
+  // Sums of a bucket's gradients: over tp (replicated parameters under sequence parallelism) and over dp.
   void reduce(std::size_t bucket);
+  // The sum of a tied table over first and last stage. It stands behind the last exchange: the first stage has its
+  // part only once the last gradient has come through the pipeline.
+  void reduce_tied();
   // Norm, clip and Adam, after all buckets are reduced. `count_tied`: this stage counts the tied table in the norm.
   void step(bool count_tied);
   // ZeRO-1: all-gathers of the parameters, in forward order; `blocking` holds the host until the last ends.
@@ -67,6 +69,7 @@ class ParameterStore {
   // Appends an in-place collective; returns the tensor that views its result.
   std::uint32_t collective(OpKind kind, const std::string& label, std::uint16_t group, std::uint32_t read,
                            TensorSpec written, AxisMask offset_axes, int chunk);
+  void all_reduce(Bucket& bucket, const char* label, std::uint16_t group, AxisMask axes);
   std::uint32_t gradient_norm(bool count_tied);
   OpSpec op(OpKind kind, Phase phase, const std::string& label) const;
 
