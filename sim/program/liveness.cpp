@@ -10,6 +10,10 @@ std::int64_t total(const BytesByCategory& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
+std::size_t category_of(const Body& body, std::uint32_t storage) {
+  return static_cast<std::size_t>(body.storages[storage].category);
+}
+
 // By op: the first compute op that starts only when the op has ended; ops.size() where there is none. The
 // clocks of the compute stream never decrease, so each op is met once.
 std::vector<std::uint32_t> first_compute_after(const Program& program, const Body& body, const Waits& waits) {
@@ -53,19 +57,30 @@ std::vector<StorageLife> find_lives(const Program& program, const Body& body, co
   return lives;
 }
 
-// The bytes that come alive less those that die, by op; the first entry includes the persistent ones.
-std::vector<BytesByCategory> changes_by_op(const Body& body, const Liveness& result) {
-  std::vector<BytesByCategory> changes(body.ops.size() + 1);
-  changes[0] = result.persistent;
-  for (std::size_t s = 0; s < body.storages.size(); ++s) {
-    const Storage& storage = body.storages[s];
-    if (storage.persistent) continue;
-    const auto category = static_cast<std::size_t>(storage.category);
-    changes[result.lives[s].born][category] += storage.bytes;
-    changes[result.lives[s].dies][category] -= storage.bytes;
+// The transient storages by the op at which they come alive, or die.
+class StoragesByOp {
+ public:
+  StoragesByOp(const Body& body, const std::vector<StorageLife>& lives, std::uint32_t StorageLife::*when)
+      : first_(body.ops.size() + 2, 0) {
+    const auto each = [&](auto visit) {
+      for (std::uint32_t s = 0; s < lives.size(); ++s) {
+        if (!body.storages[s].persistent) visit(s, lives[s].*when);
+      }
+    };
+    each([&](std::uint32_t, std::uint32_t op) { ++first_[op + 1]; });
+    for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
+    storages_.resize(first_.back());
+    std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
+    each([&](std::uint32_t s, std::uint32_t op) { storages_[next[op]++] = s; });
   }
-  return changes;
-}
+  std::span<const std::uint32_t> at(std::size_t op) const {
+    return {storages_.data() + first_[op], first_[op + 1] - first_[op]};
+  }
+
+ private:
+  std::vector<std::uint32_t> first_;
+  std::vector<std::uint32_t> storages_;
+};
 
 }  // namespace
 
@@ -75,11 +90,15 @@ Liveness derive_liveness(const Program& program, const Body& body, const Waits& 
   for (const Storage& storage : body.storages) {
     if (storage.persistent) result.persistent[static_cast<std::size_t>(storage.category)] += storage.bytes;
   }
-  const std::vector<BytesByCategory> changes = changes_by_op(body, result);
-  BytesByCategory alive{};
+  const StoragesByOp born(body, result.lives, &StorageLife::born);
+  const StoragesByOp dying(body, result.lives, &StorageLife::dies);
+  BytesByCategory alive = result.persistent;
+  result.curve.reserve(body.ops.size());
   for (std::uint32_t op = 0; op == 0 || op < body.ops.size(); ++op) {
-    if (op != 0 && changes[op] == BytesByCategory{}) continue;
-    for (std::size_t c = 0; c < alive.size(); ++c) alive[c] += changes[op][c];
+    const BytesByCategory before = alive;
+    for (const std::uint32_t s : born.at(op)) alive[category_of(body, s)] += body.storages[s].bytes;
+    for (const std::uint32_t s : dying.at(op)) alive[category_of(body, s)] -= body.storages[s].bytes;
+    if (op != 0 && alive == before) continue;
     result.curve.push_back({op, alive});
     if (op == 0 || total(alive) > result.peak_bytes) {
       result.peak_op = op;

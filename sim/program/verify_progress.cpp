@@ -188,12 +188,12 @@ class Deadlock {
     violation.fault = serial ? Fault::serial_deadlock : Fault::deadlock;
     violation.rank = rank_of(cycle[0]);
     violation.op = op_of(cycle[0]);
+    const std::vector<std::uint32_t> turns = ends_of_runs(cycle);
     std::string separator;
-    for (std::size_t i = 0; i < cycle.size(); ++i) {
-      const std::uint32_t event = cycle[i];
-      const std::uint32_t needed = cycle[(i + 1) % cycle.size()];
-      if (event / 2 == needed / 2) continue;  // an op ends after it is posted
-      text += separator + step(event, needed);
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      const std::uint32_t needed = turns[(i + 1) % turns.size()];
+      if (turns[i] / 2 == needed / 2) continue;  // an op ends after it is posted
+      text += separator + step(turns[i], needed);
       separator = "; ";
       if (violation.other_rank < 0 && rank_of(needed) != violation.rank) {
         violation.other_rank = rank_of(needed);
@@ -211,8 +211,19 @@ class Deadlock {
     return findings_.name_op(rank_of(event), static_cast<std::size_t>(op_of(event)));
   }
 
+  // The events at which the cycle enters or leaves a rank: what lies between is the rank's own order.
+  std::vector<std::uint32_t> ends_of_runs(const std::vector<std::uint32_t>& cycle) const {
+    std::vector<std::uint32_t> kept;
+    for (std::size_t i = 0; i < cycle.size(); ++i) {
+      const int before = rank_of(cycle[(i + cycle.size() - 1) % cycle.size()]);
+      const int after = rank_of(cycle[(i + 1) % cycle.size()]);
+      if (rank_of(cycle[i]) != before || rank_of(cycle[i]) != after) kept.push_back(cycle[i]);
+    }
+    return kept;
+  }
+
   std::string step(std::uint32_t event, std::uint32_t needed) const {
-    const bool needs_partner = event % 2 != 0;
+    const bool needs_partner = rank_of(event) != rank_of(needed);
     return fmt::format("{} waits for {} {}", name(event), name(needed),
                        needs_partner ? "to be posted" : "to end");
   }

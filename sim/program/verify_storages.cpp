@@ -16,6 +16,12 @@ bool is_secondary(OpKind kind, std::size_t output) {
   return has_secondary && output > 0;
 }
 
+// Whether a kernel makes the output on the way to another one, read or not: the exponentials whose sum a
+// forward pass needs, and all outputs of a re-emitted block.
+bool may_stay_unread(const OpSpec& spec, std::size_t output) {
+  return spec.phase == Phase::recompute || (spec.kind == OpKind::cross_entropy_sum && output == 0);
+}
+
 // Walks one body in issue order and keeps, per cell, which operand wrote it last.
 class StorageCheck {
  public:
@@ -146,7 +152,7 @@ class StorageCheck {
       if (is_secondary(spec.kind, i)) {
         report(Fault::unread_secondary,
                fmt::format("writes {}, which exists only to be read and is not", name(tensor)));
-      } else if (spec.phase != Phase::recompute) {
+      } else if (!may_stay_unread(spec, i)) {
         report(Fault::dead_write, fmt::format("writes {}, which nothing reads", name(tensor)));
       }
     }
