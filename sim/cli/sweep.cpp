@@ -145,7 +145,7 @@ std::string sweep_table(const std::vector<SweepRow>& rows) {
     for (const auto& [pointer, value] : row.point.vary) cells.push_back(value);
     cells.push_back(fmt::format("{}", r.ranks));
     cells.push_back(seconds_text(r.step_time_s));
-    cells.push_back(fmt::format("{:.5g}", r.tokens_per_s));
+    cells.push_back(tokens_text(r.tokens_per_s));
     cells.push_back(fmt::format("{:.1f}", r.tflops_per_gpu));
     cells.push_back(percent_text(r.mfu));
     cells.push_back(percent_text(r.hfu));

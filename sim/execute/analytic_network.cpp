@@ -9,8 +9,8 @@
 namespace meshweave {
 namespace {
 
-// Share of a rank's links inside the node that the transfer uses: all of a switch's port; on a mesh one link to each
-// other member of the node with the fewest (but at least two).
+// Share of a rank's links inside the node that the transfer uses: all of a switch's port; on a mesh one link
+// to each other member of the node with the fewest (but at least two).
 double share_of_intra_links(const Cluster& cluster, const Transfer& transfer) {
   if (cluster.node.fabric != NodeFabric::mesh || cluster.node.gpus < 2) return 1;
   const double links = cluster.node.gpus - 1;
@@ -48,13 +48,18 @@ double AnalyticNetwork::flow_seconds(const Transfer& transfer) const {
 
 std::optional<Picoseconds> AnalyticNetwork::end_alone(const Transfer& transfer, Picoseconds begin) {
   if (transfer.message) return begin + picoseconds_from_seconds(flow_seconds(transfer));
-  const auto [known, fresh] = collectives_.try_emplace({transfer.cost, transfer.ranks.data()}, Picoseconds{0});
+  const auto [known, fresh] =
+      collectives_.try_emplace({transfer.cost, transfer.ranks.data()}, Picoseconds{0});
   if (fresh) known->second = picoseconds_from_seconds(flow_seconds(transfer));
   return begin + known->second;
 }
 
-void AnalyticNetwork::start(std::uint32_t, const Transfer&) { bug("an analytic transfer ends without being started"); }
+void AnalyticNetwork::start(std::uint32_t, const Transfer&) {
+  bug("an analytic transfer ends without being started");
+}
 
-Picoseconds AnalyticNetwork::advance(Picoseconds limit, std::vector<std::uint32_t>&) { return limit; }
+Picoseconds AnalyticNetwork::advance(Picoseconds limit, std::vector<std::uint32_t>&) {
+  return limit;
+}
 
 }  // namespace meshweave

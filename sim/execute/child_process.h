@@ -1,5 +1,5 @@
-// Runs a replay in a child process, for networks whose engine a process can make only once. The child is forked from
-// this process as it stands; its result comes back through a pipe.
+// Runs a replay in a child process, for networks whose engine a process can make only once. The child is
+// forked from this process as it stands; its result comes back through a pipe.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace meshweave {
 
-// Throws Interrupted when `interrupt` becomes non-zero here or in the child, IoError when no child can be made or it
-// ends without a result, and std::runtime_error with the message of what else the child threw.
+// Throws Interrupted when `interrupt` becomes non-zero here or in the child, IoError when no child can be
+// made or it ends without a result, and std::runtime_error with the message of what else the child threw.
 ReplayResult replay_in_child(const std::function<ReplayResult()>& work, const volatile int* interrupt);
 
 }  // namespace meshweave

@@ -1,5 +1,5 @@
-// The replay's own events, earliest first; ties by rank, then op, so that the order never depends on how an event was
-// found.
+// The replay's own events, earliest first; ties by rank, then op, so that the order never depends on how an
+// event was found.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace meshweave {
 
 enum class EventKind : std::uint8_t {
-  compute_end,   // a compute op ends, unless its rank has news before
-  flows_begin,   // the startup of a transfer is over
+  compute_end,  // a compute op ends, unless its rank has news before
+  flows_begin,  // the startup of a transfer is over
 };
 
 struct Event {

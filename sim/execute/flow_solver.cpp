@@ -2,13 +2,12 @@
 
 #include <csignal>
 #include <set>
-#include <unordered_map>
-
 #include <simgrid/kernel/resource/Action.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/kernel/routing/NetPoint.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/s4u.hpp>
+#include <unordered_map>
 
 #include "sim/base/error.h"
 
@@ -73,7 +72,8 @@ struct FlowSolver::Engine {
   kernel::resource::Model* network = nullptr;
   std::unordered_map<const kernel::resource::Action*, std::uint32_t> flows;
   std::vector<std::uint32_t> ended;
-  // A non-empty set of vetoed activities is how run_until() is told to return: it holds `stop` when flows ended.
+  // A non-empty set of vetoed activities is how run_until() is told to return: it holds `stop` when flows
+  // ended.
   s4u::CommPtr stop = s4u::Comm::sendto_init();
   std::set<s4u::Activity*> vetoed;
 
@@ -106,10 +106,13 @@ FlowSolver::FlowSolver(const std::vector<double>& rates) : engine_(std::make_uni
 FlowSolver::~FlowSolver() = default;
 
 // The payload of a communication is a whole number of bytes; its action takes the exact one, and the cap.
-void FlowSolver::start(std::uint32_t flow, const std::vector<std::uint32_t>& links, double bytes, double cap) {
+void FlowSolver::start(std::uint32_t flow, const std::vector<std::uint32_t>& links, double bytes,
+                       double cap) {
   Engine& e = *engine_;
   e.zone->set_route(links);
-  s4u::Comm::sendto_init(e.source, e.destination)->set_payload_size(static_cast<std::uint64_t>(bytes) + 1)->detach();
+  s4u::Comm::sendto_init(e.source, e.destination)
+      ->set_payload_size(static_cast<std::uint64_t>(bytes) + 1)
+      ->detach();
   kernel::resource::Action& action = e.network->get_started_action_set()->back();
   action.set_cost(bytes);
   action.set_remains(bytes);
@@ -117,9 +120,13 @@ void FlowSolver::start(std::uint32_t flow, const std::vector<std::uint32_t>& lin
   e.flows.emplace(&action, flow);
 }
 
-std::size_t FlowSolver::active() const { return engine_->flows.size(); }
+std::size_t FlowSolver::active() const {
+  return engine_->flows.size();
+}
 
-double FlowSolver::clock() const { return s4u::Engine::get_clock(); }
+double FlowSolver::clock() const {
+  return s4u::Engine::get_clock();
+}
 
 // One call of run_until() moves the clock once: to the limit or to the first end.
 void FlowSolver::advance(double limit, std::vector<std::uint32_t>& ended) {

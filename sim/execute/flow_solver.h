@@ -1,5 +1,5 @@
-// The part of the simgrid network that talks to SimGrid: flows over given links, started at the present time, and the
-// clock. All calls of SimGrid are in flow_solver.cpp.
+// The part of the simgrid network that talks to SimGrid: flows over given links, started at the present time,
+// and the clock. All calls of SimGrid are in flow_solver.cpp.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class FlowSolver {
   void start(std::uint32_t flow, const std::vector<std::uint32_t>& links, double bytes, double cap);
   std::size_t active() const;
   double clock() const;  // seconds
-  // Moves the clock to `limit`, or to the first time before it at which flows end, which are appended to `ended`.
-  // A negative limit means none.
+  // Moves the clock to `limit`, or to the first time before it at which flows end, which are appended to
+  // `ended`. A negative limit means none.
   void advance(double limit, std::vector<std::uint32_t>& ended);
 
  private:

@@ -7,8 +7,12 @@
 
 namespace meshweave {
 
-Perturbations::Perturbations(const std::vector<Perturbation>& perturb, const Cluster& cluster, std::uint64_t seed)
-    : compute_(static_cast<std::size_t>(cluster.ranks()), 1.0), intra_(compute_), nic_(compute_), seed_(seed) {
+Perturbations::Perturbations(const std::vector<Perturbation>& perturb, const Cluster& cluster,
+                             std::uint64_t seed)
+    : compute_(static_cast<std::size_t>(cluster.ranks()), 1.0),
+      intra_(compute_),
+      nic_(compute_),
+      seed_(seed) {
   double variance = 0;
   for (const Perturbation& p : perturb) {
     const auto index = static_cast<std::size_t>(p.index);
@@ -44,7 +48,8 @@ Picoseconds Perturbations::duration(Picoseconds price, int rank, std::uint32_t o
   return Picoseconds{std::llround(static_cast<double>(price.count()) * factor)};
 }
 
-std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb, const Cluster& cluster) {
+std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb,
+                                             const Cluster& cluster) {
   const Perturbations perturbations(perturb, cluster, 0);
   std::vector<std::uint64_t> keys(static_cast<std::size_t>(cluster.ranks()));
   for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -1,7 +1,8 @@
 // The perturbations of a scenario, resolved per rank: slow ranks, nodes and links, and jitter.
 //
-// A compute op of a perturbed rank takes duration × compute factor × exp(σ·N − σ²/2), N standard normal and the
-// exponent's second term so chosen that the mean stays: the same (seed, rank, op, step) draws the same N in every run.
+// A compute op of a perturbed rank takes duration × compute factor × exp(σ·N − σ²/2), N standard normal and
+// the exponent's second term so chosen that the mean stays: the same (seed, rank, op, step) draws the same N
+// in every run.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,9 @@ class Perturbations {
   std::uint64_t seed_ = 0;
 };
 
-// A key per rank that differs where perturbations tell ranks apart, for fold_ranks. Jitter makes all keys distinct;
-// without perturbations all are equal.
-std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb, const Cluster& cluster);
+// A key per rank that differs where perturbations tell ranks apart, for fold_ranks. Jitter makes all keys
+// distinct; without perturbations all are equal.
+std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb,
+                                             const Cluster& cluster);
 
 }  // namespace meshweave

@@ -1,9 +1,9 @@
-// What the replay knows of one player (a simulated rank) at its present point: the host, the streams, the ops that
-// are issued and not yet launched, and the compute op that runs.
+// What the replay knows of one player (a simulated rank) at its present point: the host, the streams, the ops
+// that are issued and not yet launched, and the compute op that runs.
 //
-// The body is scanned in issue order. An op off the compute stream waits for all earlier ops of the compute stream, so
-// when the scan stands at a compute op that cannot start yet, nothing behind it can start either: only ops that were
-// issued before (pending ones) may still launch.
+// The body is scanned in issue order. An op off the compute stream waits for all earlier ops of the compute
+// stream, so when the scan stands at a compute op that cannot start yet, nothing behind it can start either:
+// only ops that were issued before (pending ones) may still launch.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ struct PendingOp {
 
 // One stream of a rank. Its ops launch in order, each when the one before has ended.
 struct Lane {
-  Picoseconds end{0};              // of the op launched last; unknown_time while it runs
+  Picoseconds end{0};  // of the op launched last; unknown_time while it runs
   Picoseconds launch{0};
-  PlayedOp played;                 // the op launched last
-  std::uint32_t pending = 0;       // ops issued and not launched
+  PlayedOp played;            // the op launched last
+  std::uint32_t pending = 0;  // ops issued and not launched
   // Of a batch of messages: how many are under way, and the one that ends last.
   std::uint32_t open_messages = 0;
   std::uint32_t last_message = 0;
@@ -58,15 +58,15 @@ struct Residency {
 struct RunningCompute {
   bool active = false;
   Picoseconds start{0};
-  double work = 0;                 // picoseconds at full speed
-  Picoseconds predicted_end{0};    // if the rank hears of no communication before
-  std::uint32_t prediction = 0;    // version; older events are void
+  double work = 0;               // picoseconds at full speed
+  Picoseconds predicted_end{0};  // if the rank hears of no communication before
+  std::uint32_t prediction = 0;  // version; older events are void
 };
 
 struct RankState {
   const BodyTable* body = nullptr;
-  Picoseconds* ends = nullptr;     // by step and slot
-  Lane* lanes = nullptr;           // by stream
+  Picoseconds* ends = nullptr;  // by step and slot
+  Lane* lanes = nullptr;        // by stream
   int rank = 0;
   bool perturbed = false;          // compute durations differ from their prices
   bool queued = false;             // stands in the work list
@@ -82,8 +82,9 @@ struct RankState {
   }
 };
 
-// The end of a compute op of `work` that starts at `start` and runs at 1/slowdown while a communication is resident.
-// Communications whose end is unknown are resident for ever.
-Picoseconds slowed_end(Picoseconds start, double work, double slowdown, const std::vector<Residency>& residencies);
+// The end of a compute op of `work` that starts at `start` and runs at 1/slowdown while a communication is
+// resident. Communications whose end is unknown are resident for ever.
+Picoseconds slowed_end(Picoseconds start, double work, double slowdown,
+                       const std::vector<Residency>& residencies);
 
 }  // namespace meshweave

@@ -9,7 +9,9 @@
 
 namespace meshweave {
 
-std::string_view name_of(Executor executor) { return executor == Executor::analytic ? "analytic" : "simgrid"; }
+std::string_view name_of(Executor executor) {
+  return executor == Executor::analytic ? "analytic" : "simgrid";
+}
 
 ReplayResult replay(const ReplayInput& input, Executor executor, const volatile int* interrupt) {
   const Cluster& cluster = input.costs->cluster;

@@ -1,8 +1,8 @@
 #include "sim/execute/replay_loop.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "sim/base/error.h"
 
@@ -67,7 +67,8 @@ ReplayResult ReplayLoop::play() {
   return std::move(result_);
 }
 
-// --- One rank ------------------------------------------------------------------------------------------------------
+// --- One rank
+// ------------------------------------------------------------------------------------------------------
 
 void ReplayLoop::wake(std::uint32_t player) {
   RankState& r = ranks_[player];
@@ -122,7 +123,8 @@ Picoseconds ReplayLoop::ready_time(const RankState& r, const OpEntry& op, std::u
   Picoseconds at = std::max(issued, r.lanes[op.stream].end);
   for (const WaitEntry& w : r.body->waits_of(op)) {
     if (w.previous_step && step == 0) continue;
-    at = std::max(at, r.ends[static_cast<std::size_t>(w.previous_step ? step - 1 : step) * r.body->slots + w.slot]);
+    at = std::max(
+        at, r.ends[static_cast<std::size_t>(w.previous_step ? step - 1 : step) * r.body->slots + w.slot]);
   }
   return at;  // unknown_time is the largest of times
 }
@@ -180,7 +182,8 @@ void ReplayLoop::launch(std::uint32_t player, PlayedOp played, const Issue& issu
   }
 }
 
-// Ends the running compute op where nothing can change its end any more; else predicts the end and returns false.
+// Ends the running compute op where nothing can change its end any more; else predicts the end and returns
+// false.
 bool ReplayLoop::settle_compute(std::uint32_t player) {
   RankState& r = ranks_[player];
   RunningCompute& c = r.compute;
@@ -211,7 +214,8 @@ void ReplayLoop::end_op(RankState& r, const OpEntry& op, PlayedOp played, Picose
   }
 }
 
-// --- Rendezvous ----------------------------------------------------------------------------------------------------
+// --- Rendezvous
+// ----------------------------------------------------------------------------------------------------
 
 void ReplayLoop::arrive(std::uint32_t player, const OpEntry& op, Picoseconds at) {
   const std::uint32_t id = tables_.meeting(player, op.channel);
@@ -268,8 +272,8 @@ int ReplayLoop::last_to_arrive(std::uint32_t player, const Meeting& meeting, std
   return last;
 }
 
-// Each message of the batch begins when its other end is posted too. A lane whose batch has open messages cannot have
-// gone on, so the other end is posted exactly when its op is the one that runs there.
+// Each message of the batch begins when its other end is posted too. A lane whose batch has open messages
+// cannot have gone on, so the other end is posted exactly when its op is the one that runs there.
 void ReplayLoop::post_batch(std::uint32_t player, const OpEntry& entry, PlayedOp played) {
   RankState& r = ranks_[player];
   const Op& op = r.body->body->ops[played.op];
@@ -333,8 +337,8 @@ void ReplayLoop::end_message(std::uint32_t player, std::uint32_t m, Picoseconds 
   end_message_at(peer.player, other_end, own_rank, begin, end);
 }
 
-// Ends one end of a message. The message that ends last ends the batch; of several the one that began last, then the
-// first in the batch.
+// Ends one end of a message. The message that ends last ends the batch; of several the one that began last,
+// then the first in the batch.
 void ReplayLoop::end_message_at(std::uint32_t player, std::uint32_t m, int other_rank, Picoseconds begin,
                                 Picoseconds end) {
   RankState& r = ranks_[player];
@@ -342,15 +346,16 @@ void ReplayLoop::end_message_at(std::uint32_t player, std::uint32_t m, int other
   Lane& lane = r.lanes[stream];
   const bool first = lane.open_messages == r.body->body->ops[lane.played.op].message_count;
   const bool later = first || end > lane.last_end ||
-                     (end == lane.last_end && (begin > lane.last_begin ||
-                                               (begin == lane.last_begin && m < lane.last_message)));
+                     (end == lane.last_end &&
+                      (begin > lane.last_begin || (begin == lane.last_begin && m < lane.last_message)));
   if (later) {
     lane.last_end = end;
     lane.last_begin = begin;
     lane.last_message = m;
     lane.last_peer = begin > lane.launch ? other_rank : -1;
   }
-  if (--lane.open_messages == 0) end_communication(player, stream, lane.last_begin, lane.last_peer, lane.last_end);
+  if (--lane.open_messages == 0)
+    end_communication(player, stream, lane.last_begin, lane.last_peer, lane.last_end);
 }
 
 void ReplayLoop::end_communication(std::uint32_t player, std::uint8_t stream, Picoseconds begin, int peer,
@@ -370,7 +375,8 @@ void ReplayLoop::end_communication(std::uint32_t player, std::uint8_t stream, Pi
   if (!launching) wake(player);
 }
 
-// --- The clock -----------------------------------------------------------------------------------------------------
+// --- The clock
+// -----------------------------------------------------------------------------------------------------
 
 // Lets the network carry a transfer from `flows_begin` on.
 void ReplayLoop::fly(Flight&& flight, Picoseconds flows_begin, int rank, std::uint32_t op) {
@@ -427,7 +433,8 @@ bool ReplayLoop::take_events() {
   return true;
 }
 
-// --- Records -------------------------------------------------------------------------------------------------------
+// --- Records
+// -------------------------------------------------------------------------------------------------------
 
 void ReplayLoop::record_launch(const RankState& r, std::uint32_t player, const OpEntry& op, PlayedOp played,
                                const Issue& issue, Picoseconds at) {
@@ -456,7 +463,8 @@ void ReplayLoop::require_all_ended() const {
   for (const RankState& r : ranks_) {
     bool ended = r.next.step == 2 && r.pending.empty();
     for (std::size_t s = 0; s < tables_.streams(); ++s) ended = ended && r.lanes[s].end != unknown_time;
-    if (!ended) bug(fmt::format("the replay stands still: rank {} waits for ever at op {}", r.rank, r.next.op));
+    if (!ended)
+      bug(fmt::format("the replay stands still: rank {} waits for ever at op {}", r.rank, r.next.op));
   }
 }
 

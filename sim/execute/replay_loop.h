@@ -1,10 +1,10 @@
 // The event loop of the replay.
 //
-// Everything that can be known without moving the clock is worked out first, rank by rank: compute ops run ahead of
-// the clock, and a rendezvous is complete when the last launch time is known, whatever the order in which they were
-// found. Only then the earliest event is taken: the predicted end of a compute op that a communication may still slow
-// down or speed up, or flows that begin or end on a shared network. What follows from an event is never earlier than
-// the event, so events are taken in order of time.
+// Everything that can be known without moving the clock is worked out first, rank by rank: compute ops run
+// ahead of the clock, and a rendezvous is complete when the last launch time is known, whatever the order in
+// which they were found. Only then the earliest event is taken: the predicted end of a compute op that a
+// communication may still slow down or speed up, or flows that begin or end on a shared network. What follows
+// from an event is never earlier than the event, so events are taken in order of time.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,11 @@ class ReplayLoop {
   // A transfer whose end the network tells later.
   struct Flight {
     Transfer transfer;
-    Picoseconds begin{0};         // all members there
-    TransferCost message_cost;    // a message's, which `transfer` points to
+    Picoseconds begin{0};       // all members there
+    TransferCost message_cost;  // a message's, which `transfer` points to
     int message_ranks[2] = {0, 0};
-    std::uint32_t meeting = 0;    // of a collective
-    std::uint32_t player = 0;     // of a message: one end …
+    std::uint32_t meeting = 0;  // of a collective
+    std::uint32_t player = 0;   // of a message: one end …
     std::uint32_t message = 0;
   };
 
@@ -58,7 +58,8 @@ class ReplayLoop {
   void end_message(std::uint32_t player, std::uint32_t message, Picoseconds begin, Picoseconds end);
   void end_message_at(std::uint32_t player, std::uint32_t message, int other_rank, Picoseconds begin,
                       Picoseconds end);
-  void end_communication(std::uint32_t player, std::uint8_t stream, Picoseconds begin, int peer, Picoseconds end);
+  void end_communication(std::uint32_t player, std::uint8_t stream, Picoseconds begin, int peer,
+                         Picoseconds end);
 
   // The clock.
   void fly(Flight&& flight, Picoseconds flows_begin, int rank, std::uint32_t op);
@@ -68,7 +69,8 @@ class ReplayLoop {
   // Records of the second play.
   void record_launch(const RankState& r, std::uint32_t player, const OpEntry& op, PlayedOp played,
                      const Issue& issue, Picoseconds at);
-  int last_to_arrive(std::uint32_t player, const Meeting& meeting, std::uint8_t stream, Picoseconds latest) const;
+  int last_to_arrive(std::uint32_t player, const Meeting& meeting, std::uint8_t stream,
+                     Picoseconds latest) const;
   void require_all_ended() const;
   void count_op();
 
@@ -77,17 +79,17 @@ class ReplayLoop {
   Network& network_;
   const volatile int* interrupt_;
   const ReplayTables tables_;
-  const bool slows_;                       // whether communications slow compute down
-  std::vector<RankState> ranks_;           // by player
+  const bool slows_;              // whether communications slow compute down
+  std::vector<RankState> ranks_;  // by player
   std::vector<Picoseconds> ends_;
   std::vector<Lane> lanes_;
   struct Arrivals {
     std::uint32_t count = 0;
     Picoseconds latest{0};
   };
-  std::vector<Arrivals> arrivals_;         // by meeting
-  std::vector<std::uint32_t> work_;        // players to run
-  std::uint32_t running_ = no_op;          // the player that runs, and the stream that it launches on
+  std::vector<Arrivals> arrivals_;   // by meeting
+  std::vector<std::uint32_t> work_;  // players to run
+  std::uint32_t running_ = no_op;    // the player that runs, and the stream that it launches on
   std::uint8_t launching_ = 0;
   EventQueue events_;
   std::deque<Flight> flights_;

@@ -66,8 +66,8 @@ std::vector<std::uint8_t> peers_to(const Program& program, int rank, int other) 
   return result;
 }
 
-// Matches the messages of body `own` over `own_peers` with those of `other` over `other_peers`: equal tags, opposite
-// directions, the k-th with the k-th.
+// Matches the messages of body `own` over `own_peers` with those of `other` over `other_peers`: equal tags,
+// opposite directions, the k-th with the k-th.
 std::vector<std::uint32_t> match_messages(const Body& own, const std::vector<std::uint8_t>& own_peers,
                                           const Body& other, const std::vector<std::uint8_t>& other_peers) {
   std::map<std::pair<bool, std::uint32_t>, std::vector<std::uint32_t>> by_tag;
@@ -148,7 +148,8 @@ void ReplayTables::add_meetings(const ReplayInput& input) {
       }
       for (const std::uint32_t cls : classes) meeting_of_[cls * channels_.size() + c] = meeting;
       meetings_.push_back({static_cast<std::uint32_t>(meeting_players_.size()),
-                           static_cast<std::uint32_t>(classes.size()), instance, static_cast<std::uint8_t>(c)});
+                           static_cast<std::uint32_t>(classes.size()), instance,
+                           static_cast<std::uint8_t>(c)});
       meeting_players_.insert(meeting_players_.end(), classes.begin(), classes.end());
     }
   }

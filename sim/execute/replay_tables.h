@@ -1,8 +1,9 @@
-// The tables of a replay: what of a program, its waits and its costs the event loop looks up, laid out for speed.
+// The tables of a replay: what of a program, its waits and its costs the event loop looks up, laid out for
+// speed.
 //
-// A *player* is a rank that is simulated: the representative of a class. Bodies share one OpEntry per op. With
-// folded classes a collective of a player's group meets the distinct classes in that group (classes.h says why this is
-// exact); of two groups with the same classes, only one meeting is played.
+// A *player* is a rank that is simulated: the representative of a class. Bodies share one OpEntry per op.
+// With folded classes a collective of a player's group meets the distinct classes in that group (classes.h
+// says why this is exact); of two groups with the same classes, only one meeting is played.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +20,18 @@ constexpr std::uint32_t no_slot = 0xffffffff;
 
 struct WaitEntry {
   std::uint32_t op = 0;
-  std::uint32_t slot = 0;      // where the end of `op` is kept
+  std::uint32_t slot = 0;  // where the end of `op` is kept
   bool previous_step = false;
 };
 
 struct OpEntry {
-  Picoseconds duration{0};     // of a compute op or copy, before perturbations
+  Picoseconds duration{0};  // of a compute op or copy, before perturbations
   std::uint32_t first_wait = 0;
-  std::uint32_t slot = no_slot;      // where its end is kept for those that wait for it
-  std::uint32_t previous = 0;        // the op before on its stream; not below its own index: of the step before
+  std::uint32_t slot = no_slot;  // where its end is kept for those that wait for it
+  std::uint32_t previous = 0;    // the op before on its stream; not below its own index: of the step before
   std::uint8_t wait_count = 0;
   std::uint8_t stream = 0;
-  std::uint8_t channel = 0;          // collectives: index into ReplayTables::channels
+  std::uint8_t channel = 0;  // collectives: index into ReplayTables::channels
   bool communication = false;
   bool collective = false;
   bool sync = false;
@@ -56,16 +57,17 @@ struct Channel {
 
 // Where the players of one communicator meet.
 struct Meeting {
-  std::uint32_t first_player = 0;  // into ReplayTables::meeting_players, by the smallest rank of each in the group
+  std::uint32_t first_player =
+      0;  // into ReplayTables::meeting_players, by the smallest rank of each in the group
   std::uint32_t players = 0;
-  std::uint32_t instance = 0;      // of the channel's group; with folded classes that of the first player
+  std::uint32_t instance = 0;  // of the channel's group; with folded classes that of the first player
   std::uint8_t channel = 0;
 };
 
 // The other end of a player's messages to one peer.
 struct PeerEntry {
   std::uint32_t player = 0;
-  int rank = 0;                                    // the peer itself, which `player` stands for
+  int rank = 0;                                           // the peer itself, which `player` stands for
   const std::vector<std::uint32_t>* other_end = nullptr;  // by message of the own body: message of the peer's
 };
 
@@ -105,7 +107,7 @@ class ReplayTables {
   std::vector<std::uint32_t> meeting_of_;  // by player and channel
   std::vector<Meeting> meetings_;
   std::vector<std::uint32_t> meeting_players_;
-  std::vector<PeerEntry> peers_;           // by player and peer
+  std::vector<PeerEntry> peers_;  // by player and peer
   // By body and peers that lead to the other rank, at either end.
   using Ends = std::pair<std::uint32_t, std::vector<std::uint8_t>>;
   std::map<std::pair<Ends, Ends>, std::vector<std::uint32_t>> other_ends_;

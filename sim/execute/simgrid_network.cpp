@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint32_t no_flow = 0xffffffff;
 
 // The links' rates under the perturbations of the ranks at their ends.
-std::vector<double> link_rates(const LinkGraph& graph, const Cluster& cluster, const Perturbations& perturbations) {
+std::vector<double> link_rates(const LinkGraph& graph, const Cluster& cluster,
+                               const Perturbations& perturbations) {
   const auto factor_at = [&](std::uint32_t vertex, LinkClass kind) {
     const auto rank = static_cast<int>(vertex);
     if (rank >= cluster.ranks()) return 1.0;
@@ -39,12 +40,12 @@ struct Path {
 struct ActiveFlow {
   const Path* path = nullptr;
   std::uint32_t transfer = 0;
-  std::uint32_t version = 0;     // counts the flows that used this entry
-  double bytes = 0;              // at `begin`
-  double rate = 0;               // while alone
+  std::uint32_t version = 0;  // counts the flows that used this entry
+  double bytes = 0;           // at `begin`
+  double rate = 0;            // while alone
   double cap = 0;
   Picoseconds begin{0};
-  bool alone = false;            // not in the solver
+  bool alone = false;  // not in the solver
 };
 
 struct LinkState {
@@ -135,7 +136,8 @@ const std::vector<Flow>& SimgridNetwork::flows_of(const Transfer& transfer) {
 }
 
 const Path& SimgridNetwork::path(int source, int destination) {
-  const std::uint64_t key = static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
+  const std::uint64_t key =
+      static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
   const auto [known, fresh] = paths_.try_emplace(key);
   if (fresh) {
     known->second.links = graph_.route(source, destination);
@@ -158,7 +160,8 @@ void SimgridNetwork::start_flow(std::uint32_t transfer, const Flow& flow, bool r
   }
   const Path& route = path(flow.source, flow.destination);
   ActiveFlow& active = flows_[id];
-  active = {&route, transfer, active.version + 1, flow.bytes, std::min(flow.cap, route.rate), flow.cap, now_, true};
+  active = {&route, transfer, active.version + 1, flow.bytes, std::min(flow.cap, route.rate), flow.cap,
+            now_,   true};
   bool shares = use_ == SolverUse::always;
   for (const std::uint32_t link : route.links) {
     LinkState& state = links_[link];

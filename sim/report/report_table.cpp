@@ -47,7 +47,7 @@ void head(std::string& out, const RunView& run) {
 
 void rates(std::string& out, const RunView& run, const Report& r) {
   line(out, "step time", seconds_text(r.step_time_s), published_note(run, r, "step_time_s"));
-  line(out, "tokens/s", fmt::format("{:.5g}", r.tokens_per_s), published_note(run, r, "tokens_per_s"));
+  line(out, "tokens/s", tokens_text(r.tokens_per_s), published_note(run, r, "tokens_per_s"));
   line(out, "TFLOP/s per GPU", fmt::format("{:.1f}", r.tflops_per_gpu), published_note(run, r, "tflops_per_gpu"));
   line(out, "MFU", percent_text(r.mfu), published_note(run, r, "mfu"));
   line(out, "HFU", percent_text(r.hfu), published_note(run, r, "hfu"));
@@ -157,6 +157,10 @@ std::string seconds_text(double seconds) {
 std::string percent_text(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
 std::string gigabytes_text(double bytes) { return fmt::format("{:.2f} GB", bytes * 1e-9); }
+
+std::string tokens_text(double tokens_per_s) {
+  return tokens_per_s >= 100 ? fmt::format("{:.0f}", tokens_per_s) : fmt::format("{:.4g}", tokens_per_s);
+}
 
 std::string layout_text(const Scenario& scenario) {
   std::string out;

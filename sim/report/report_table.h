@@ -19,6 +19,7 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows, std
 // "5.13 s", "12.4 ms": four significant digits.
 std::string seconds_text(double seconds);
 std::string percent_text(double fraction);  // "12.3 %"
-std::string gigabytes_text(double bytes);   // "71.2 GB"
+std::string gigabytes_text(double bytes);   // "71.20 GB"
+std::string tokens_text(double tokens_per_s);  // "665154", "12.34" below 100
 
 }  // namespace meshweave

@@ -15,7 +15,7 @@
 namespace meshweave {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;  // keeps the order of keys of the resolved scenario
 
 std::string read_bytes(const std::string& path) {
   errno = 0;

@@ -1,4 +1,5 @@
 // The finished command, from outside: what it prints where, and what it returns.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include <nlohmann/json.hpp>
@@ -68,7 +69,7 @@ TEST_CASE("simgrid runs the same scenario") {
   CHECK(report["links"].is_array());
 }
 
-TEST_CASE("--set overrides a value") {
+TEST_CASE("run --set overrides a value") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   const Finished run = meshweave_command({"run", path, "--set", "/cluster/nodes=1", "--set", "/layout/language/dp=1", "--json"});
@@ -99,7 +100,7 @@ TEST_CASE("A folder gives one row per scenario, in order of name, with errors fo
   CHECK(Json::parse(run.err)["errors"].is_array());
 }
 
-TEST_CASE("--vary crosses its values, sorts by step time, and counts what is not possible") {
+TEST_CASE("run --vary crosses its values, sorts by step time, and counts what is not possible") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   const std::vector<std::string> vary{"run", path, "--vary", "/layout/language/dp=2,3", "--vary", "/batch/micro=1,2"};
@@ -120,8 +121,8 @@ TEST_CASE("--vary crosses its values, sorts by step time, and counts what is not
 TEST_CASE("Points that do not fit stand behind those that do") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
-  // 4096 tokens in unfused attention, 16 layers' worth in flight: more than a device of 4 GB has.
-  const Finished run = meshweave_command({"run", path, "--vary", R"(/cluster/node={"base":"hgx-h100"},{"base":"hgx-h100","device":{"base":"h100-sxm","memory":"4 GB"}})",
+  // The framework alone takes 3 GB, so a device of 3 GB has no room for the model.
+  const Finished run = meshweave_command({"run", path, "--vary", R"(/cluster/node={"base":"hgx-h100"},{"base":"hgx-h100","device":{"base":"h100-sxm","memory":"3 GB"}})",
                                           "--json", "--no-timing"});
   INFO(run.err);
   REQUIRE(run.code == 0);
@@ -161,14 +162,15 @@ TEST_CASE("With --json errors are JSON on stderr") {
   const Json errors = Json::parse(run.err)["errors"];
   REQUIRE(errors.size() >= 1);
   CHECK(errors[0]["file"] == bad);
-  CHECK(errors[0]["line"] == 2);
-  CHECK(errors[0].contains("pointer"));
-  CHECK(errors[0].contains("message"));
-  CHECK(errors[0].contains("hint"));
+  const auto named = std::find_if(errors.begin(), errors.end(), [](const Json& e) { return e["line"] == 2; });
+  REQUIRE(named != errors.end());
+  CHECK(named->contains("pointer"));
+  CHECK(named->contains("message"));
+  CHECK(named->contains("hint"));
   CHECK(Json::parse(meshweave_command({"run", "--json", "--frobnicate"}).err)["errors"].size() == 1);
 }
 
-TEST_CASE("--trace writes a file that reads back; the choice of ranks is kept") {
+TEST_CASE("run --trace writes a file that reads back; the choice of ranks is kept") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   const std::string file = folder.file("t.json.gz");
@@ -219,7 +221,7 @@ TEST_CASE("list and schema") {
   CHECK(Json::parse(meshweave_command({"schema"}).out).contains("$schema"));
 }
 
-TEST_CASE("--print-program prints the bodies") {
+TEST_CASE("run --print-program prints the bodies") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   const Finished all = meshweave_command({"run", path, "--print-program"});
@@ -230,7 +232,7 @@ TEST_CASE("--print-program prints the bodies") {
   CHECK(meshweave_command({"run", path, "--print-program", "99"}).code == 2);
 }
 
-TEST_CASE("--stats prints phases and memory to stderr, not to stdout") {
+TEST_CASE("run --stats prints phases and memory to stderr, not to stdout") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   const Finished run = meshweave_command({"run", path, "--json", "--stats"});

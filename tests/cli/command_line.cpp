@@ -52,7 +52,7 @@ TEST_CASE("Ranks and window of a trace") {
   CHECK(line.trace.all_ranks);
 }
 
-TEST_CASE("--print-program takes a body or none") {
+TEST_CASE("run --print-program takes a body or none") {
   CommandLine line = parse_command_line({"run", "a.json", "--print-program"});
   CHECK(line.print_program);
   CHECK(line.print_body == -1);

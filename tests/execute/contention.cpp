@@ -19,7 +19,9 @@ double transfer_ms(const ReplayResult& result, int rank, std::size_t op) {
   return ms_of(slice.end - slice.transfer);
 }
 
-Approx about(double ms) { return Approx(ms).epsilon(1e-6); }
+Approx about(double ms) {
+  return Approx(ms).epsilon(1e-6);
+}
 
 TEST_CASE("two transfers share a NIC") {
   // Rank 0 sends 100 MB to rank 1 and 50 MB to rank 2 at the same time: 25 GB/s each until the second ends at
@@ -40,8 +42,8 @@ TEST_CASE("two transfers share a NIC") {
 }
 
 TEST_CASE("a flow is slowed only while the other is there") {
-  // The second message is posted 1 ms after the first (100 MB): that one has 50 MB left, shares from then on, and
-  // both end 50/25 = 2 ms later.
+  // The second message is posted 1 ms after the first (100 MB): that one has 50 MB left, shares from then on,
+  // and both end 50/25 = 2 ms later.
   HandMade p(3, bare_cluster(3));
   const auto a = p.tensor(0, 100 * mb);
   const auto b = p.tensor(0, 50 * mb);
@@ -56,8 +58,8 @@ TEST_CASE("a flow is slowed only while the other is there") {
 }
 
 TEST_CASE("a 2:1 spine halves the flows that cross it") {
-  // Leaves of two nodes: their uplinks carry 2·50/2 = 50 GB/s. Two messages of 100 MB cross the spine from the same
-  // leaf: 25 GB/s each, 4 ms; a message between the nodes of one leaf keeps its 2 ms.
+  // Leaves of two nodes: their uplinks carry 2·50/2 = 50 GB/s. Two messages of 100 MB cross the spine from
+  // the same leaf: 25 GB/s each, 4 ms; a message between the nodes of one leaf keeps its 2 ms.
   Cluster cluster = bare_cluster(6);
   cluster.fabric.oversubscription = 2;
   cluster.fabric.nodes_per_leaf = 2;
@@ -91,8 +93,8 @@ testing::PlayableProgram all_reduce_beside_message(double cap) {
 }
 
 TEST_CASE("a data-parallel all-reduce beside a message") {
-  // They share the sending side of rank 0's NIC: 25 GB/s each until the message ends at 2 ms; the all-reduce then
-  // has 50 MB left at 50 GB/s.
+  // They share the sending side of rank 0's NIC: 25 GB/s each until the message ends at 2 ms; the all-reduce
+  // then has 50 MB left at 50 GB/s.
   const auto program = all_reduce_beside_message(1e15);
   const ReplayResult result = replay(program.input(), Executor::simgrid);
   REQUIRE(transfer_ms(result, 0, 2) == about(2));

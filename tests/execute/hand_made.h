@@ -18,7 +18,9 @@ namespace meshweave::testing {
 
 constexpr double milliseconds = 1e9;  // picoseconds in one
 
-inline Picoseconds from_ms(double ms) { return Picoseconds{std::llround(ms * milliseconds)}; }
+inline Picoseconds from_ms(double ms) {
+  return Picoseconds{std::llround(ms * milliseconds)};
+}
 
 class HandMade {
  public:
@@ -28,7 +30,8 @@ class HandMade {
     program_.costs.cluster = std::move(cluster);
     builder_.program().grids.emplace_back(std::array<int, axis_count>{1, 1, 1, 1, ranks}, "pp", 0);
     builder_.stream(StreamKind::compute);
-    for (const StreamKind kind : {StreamKind::tensor, StreamKind::pipeline, StreamKind::data}) builder_.stream(kind);
+    for (const StreamKind kind : {StreamKind::tensor, StreamKind::pipeline, StreamKind::data})
+      builder_.stream(kind);
     for (int rank = 0; rank < ranks; ++rank) {
       builder_.add_body("rank " + std::to_string(rank));
       builder_.program().body_of_rank.push_back(static_cast<std::uint32_t>(rank));
@@ -47,7 +50,8 @@ class HandMade {
     return builder_.view(body(rank), builder_.tensor_spec(spec), storage, 0, {});
   }
 
-  void compute(int rank, double ms, const Tensors& reads = {}, const Tensors& writes = {}, bool sync = false) {
+  void compute(int rank, double ms, const Tensors& reads = {}, const Tensors& writes = {},
+               bool sync = false) {
     OpSpec spec = spec_of(OpKind::add, 0);
     spec.sync = sync;
     append(rank, spec, reads, writes, {}, ms);
@@ -71,7 +75,8 @@ class HandMade {
     const auto forward = builder_.peer({0, Axis::pp, destination - source});
     const auto back = builder_.peer({0, Axis::pp, source - destination});
     append(source, spec_of(OpKind::point_to_point, stream), {sent}, {}, {{true, forward, tag_, sent}}, 0);
-    append(destination, spec_of(OpKind::point_to_point, stream), {}, {received}, {{false, back, tag_, received}}, 0);
+    append(destination, spec_of(OpKind::point_to_point, stream), {}, {received},
+           {{false, back, tag_, received}}, 0);
     ++tag_;
   }
 
@@ -141,6 +146,8 @@ inline Cluster bare_cluster(int nodes) {
   return cluster;
 }
 
-inline double ms_of(Picoseconds t) { return static_cast<double>(t.count()) / milliseconds; }
+inline double ms_of(Picoseconds t) {
+  return static_cast<double>(t.count()) / milliseconds;
+}
 
 }  // namespace meshweave::testing

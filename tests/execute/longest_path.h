@@ -1,7 +1,10 @@
-// The oracle of the replay: every op of the doubled program on every rank is a node; its end is the longest path to it.
+// The oracle of the replay: every op of the doubled program on every rank is a node; its end is the longest
+// path to it.
 //
-// It shares no code with sim/execute or the derivation of waits. Everything is looked up naively by the definitions in
-// replay.h and waits.h, in quadratic time. No slowdown, no jitter.
+// It shares no code with sim/execute or the derivation of waits. Everything is looked up naively by the
+// definitions in replay.h and waits.h, in quadratic time; no jitter. With a slowdown the paths are found
+// again and again, each time with compute stretched under the communications of the time before, until
+// nothing changes.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +19,13 @@ namespace meshweave::testing {
 class LongestPath {
  public:
   explicit LongestPath(const PlayableProgram& input) : in_(input) {
-    for (int rank = 0; rank < in_.program.ranks(); ++rank) nodes_.emplace_back(2 * body(rank).ops.size());
+    forget();
+    while (in_.costs.slowdown != 1) {
+      find_all();
+      if (nodes_ == before_) break;
+      before_ = nodes_;
+      forget();
+    }
   }
 
   // When op `op` of `rank` ends in step 0 or 1; launches likewise.
@@ -36,16 +45,32 @@ class LongestPath {
     std::int64_t issue = -1;
     std::int64_t launch = -1;
     std::int64_t end = -1;
+    bool operator==(const Node&) const = default;
   };
   struct At {
     int step;
     std::size_t op;
   };
 
-  const Body& body(int rank) const { return in_.program.bodies[in_.program.body_of_rank[static_cast<std::size_t>(rank)]]; }
+  void forget() {
+    nodes_.clear();
+    for (int rank = 0; rank < in_.program.ranks(); ++rank) nodes_.emplace_back(2 * body(rank).ops.size());
+  }
+  void find_all() {
+    for (int rank = 0; rank < in_.program.ranks(); ++rank) {
+      for (std::size_t i = 0; i < 2 * body(rank).ops.size(); ++i) {
+        end(rank, static_cast<int>(i / body(rank).ops.size()), i % body(rank).ops.size());
+      }
+    }
+  }
+
+  const Body& body(int rank) const {
+    return in_.program.bodies[in_.program.body_of_rank[static_cast<std::size_t>(rank)]];
+  }
   const OpSpec& spec(int rank, std::size_t op) const { return in_.program.spec(body(rank).ops[op]); }
   Node& node(int rank, int step, std::size_t op) {
-    return nodes_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(step) * body(rank).ops.size() + op];
+    return nodes_[static_cast<std::size_t>(rank)]
+                 [static_cast<std::size_t>(step) * body(rank).ops.size() + op];
   }
 
   // The ops issued before, both steps, latest first.
@@ -107,7 +132,8 @@ class LongestPath {
     double factor = 1;
     for (const Perturbation& p : in_.perturb) {
       if (p.target == PerturbTarget::rank && p.index == rank) factor *= p.compute_time;
-      if (p.target == PerturbTarget::node && p.index == rank / in_.costs.cluster.node.gpus) factor *= p.compute_time;
+      if (p.target == PerturbTarget::node && p.index == rank / in_.costs.cluster.node.gpus)
+        factor *= p.compute_time;
     }
     return factor;
   }
@@ -124,8 +150,8 @@ class LongestPath {
     return slowest;
   }
 
-  // Achievable bytes/s inside the node: of a port, or of the mesh links that a member uses (to the mates on the node with the
-  // fewest, at least two).
+  // Achievable bytes/s inside the node: of a port, or of the mesh links that a member uses (to the mates on
+  // the node with the fewest, at least two).
   double inner_rate(const std::vector<int>& ranks, bool message) const {
     const NodeModel& model = in_.costs.cluster.node;
     double rate = model.link_bytes_per_s * model.link_efficiency;
@@ -175,8 +201,10 @@ class LongestPath {
     for (const int member : members) {
       begin = std::max(begin, launch(member, step, matching_collective(member, rank, op)));
     }
-    const std::uint32_t instance = in_.communicators.by_group[s.group].instance_of[static_cast<std::size_t>(rank)];
-    const TransferCost& cost = in_.costs.transfers[in_.costs.transfer_base[body(rank).ops[op].spec] + instance];
+    const std::uint32_t instance =
+        in_.communicators.by_group[s.group].instance_of[static_cast<std::size_t>(rank)];
+    const TransferCost& cost =
+        in_.costs.transfers[in_.costs.transfer_base[body(rank).ops[op].spec] + instance];
     return begin + transfer_time(cost, members, false);
   }
 
@@ -211,11 +239,42 @@ class LongestPath {
     const std::int64_t price =
         in_.costs.compute[in_.program.body_of_rank[static_cast<std::size_t>(rank)]][op].count();
     const double factor = s.stream == 0 ? compute_factor(rank) : 1.0;
-    return launch(rank, step, op) + std::llround(static_cast<double>(price) * factor);
+    const std::int64_t duration = std::llround(static_cast<double>(price) * factor);
+    if (s.stream == 0 && !before_.empty()) return stretched_end(rank, launch(rank, step, op), duration);
+    return launch(rank, step, op) + duration;
+  }
+
+  // From one launch or end of a communication of the rank to the next, at full or at reduced speed.
+  std::int64_t stretched_end(int rank, std::int64_t start, std::int64_t duration) const {
+    const std::vector<Node>& nodes = before_[static_cast<std::size_t>(rank)];
+    std::vector<Node> resident;
+    std::vector<std::int64_t> changes;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const OpSpec& s = spec(rank, i % body(rank).ops.size());
+      if (s.stream == 0 || !is_communication(s.kind)) continue;
+      resident.push_back(nodes[i]);
+      changes.push_back(nodes[i].launch);
+      changes.push_back(nodes[i].end);
+    }
+    std::sort(changes.begin(), changes.end());
+    auto left = static_cast<double>(duration);
+    std::int64_t now = start;
+    while (true) {
+      const bool slow = std::any_of(resident.begin(), resident.end(),
+                                    [&](const Node& n) { return n.launch <= now && now < n.end; });
+      const double pace = slow ? in_.costs.slowdown : 1;
+      const auto change = std::upper_bound(changes.begin(), changes.end(), now);
+      if (change == changes.end() || left * pace <= static_cast<double>(*change - now)) {
+        return now + std::llround(left * pace);
+      }
+      left -= static_cast<double>(*change - now) / pace;
+      now = *change;
+    }
   }
 
   const PlayableProgram& in_;
-  std::vector<std::vector<Node>> nodes_;
+  std::vector<std::vector<Node>> nodes_;   // by rank: both steps
+  std::vector<std::vector<Node>> before_;  // of the pass before; empty in the first
 };
 
 }  // namespace meshweave::testing

@@ -1,6 +1,5 @@
 // The two networks: equal where no link is shared; the solver used for every flow or only where flows meet.
 #include <catch2/catch.hpp>
-
 #include <cmath>
 
 #include "sim/execute/child_process.h"

@@ -18,9 +18,10 @@ const Slice& slice_of(const ReplayResult& result, int rank, std::size_t op) {
 }
 
 TEST_CASE("compute is slower while a communication of the rank is resident") {
-  // Slowdown 1.25. Rank 0: all-reduce (2 ms), then 10 ms of compute beside it; rank 1: 3 ms of compute, then the
-  // all-reduce.
-  //   step 1  rank 1 arrives at 3, transfer 3 to 5. Rank 0 computes at 1/1.25 until 5 (4 of 10 done), ends at 11.
+  // Slowdown 1.25. Rank 0: all-reduce (2 ms), then 10 ms of compute beside it; rank 1: 3 ms of compute, then
+  // the all-reduce.
+  //   step 1  rank 1 arrives at 3, transfer 3 to 5. Rank 0 computes at 1/1.25 until 5 (4 of 10 done), ends
+  //   at 11.
   //           Rank 1 goes on to its compute of step 2 at 3: 1.6 done at 5, 1.4 left, ends at 6.4, launches.
   //   step 2  rank 0 launches at 11, transfer 11 to 13; 1.6 of 10 done at 13, ends at 21.4.
   HandMade p(2, bare_cluster(2));
@@ -43,7 +44,8 @@ TEST_CASE("compute is slower while a communication of the rank is resident") {
 TEST_CASE("a communication is resident while it waits for its peers") {
   // Slowdown 1.25, all-reduce 2 ms. Rank 0 computes 10 ms beside it, rank 1 15 ms before it.
   //   step 1  rank 0 is slowed throughout: ends at 12.5. Transfer 15 to 17.
-  //   step 2  rank 0 computes from 12.5; its next all-reduce follows the first at 17 without a gap: ends at 25.
+  //   step 2  rank 0 computes from 12.5; its next all-reduce follows the first at 17 without a gap: ends
+  //   at 25.
   //           Rank 1 computes from 15, slowed until 17: 1.6 done, ends at 30.4. Transfer 30.4 to 32.4.
   HandMade p(2, bare_cluster(2));
   p.compute(1, 15);
@@ -140,7 +142,8 @@ TEST_CASE("slow ranks and nodes multiply their compute") {
 }
 
 TEST_CASE("jitter keeps the mean and follows the seed") {
-  // 2,000 kernels of 1 ms with σ = 0.2: the mean of 2,000 log-normal factors is within 4·0.2/√2000 = 1.8 % of 1.
+  // 2,000 kernels of 1 ms with σ = 0.2: the mean of 2,000 log-normal factors is within 4·0.2/√2000 = 1.8 %
+  // of 1.
   HandMade p(1, bare_cluster(1));
   for (int i = 0; i < 2000; ++i) p.compute(0, 1);
   Perturbation jitter;

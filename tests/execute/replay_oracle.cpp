@@ -44,6 +44,15 @@ TEST_CASE("the replay is the longest path through the doubled program") {
   }
 }
 
+TEST_CASE("the replay is the longest path where communication slows compute down") {
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    INFO("seed " << seed);
+    const auto input = random_program(seed, {.most_events = 30, .host = seed % 2 == 0});
+    input->costs.slowdown = seed % 3 == 0 ? 2.0 : 1.15;
+    compare(*input, replay(input->input(), Executor::analytic));
+  }
+}
+
 TEST_CASE("every cause is the end of the op that it names") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
@@ -54,7 +63,8 @@ TEST_CASE("every cause is the end of the op that it names") {
       for (const Slice& slice : timeline.slices) {
         REQUIRE(slice.cause != CauseKind::none);
         if (slice.cause == CauseKind::host) continue;
-        REQUIRE(oracle.end(timeline.rank, slice.cause_previous_step ? 0 : 1, slice.cause_op) == slice.start.count());
+        REQUIRE(oracle.end(timeline.rank, slice.cause_previous_step ? 0 : 1, slice.cause_op) ==
+                slice.start.count());
       }
     }
   }

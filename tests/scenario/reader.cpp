@@ -120,7 +120,7 @@ TEST_CASE("Entries are changed in place or given by all of their fields") {
 
 TEST_CASE("Overrides reach what the file leaves out") {
   const TestLibrary library;
-  CHECK(with({{"/overlap/tp", "true"}}).overlap.tp);
+  CHECK_FALSE(with({{"/overlap/grad_reduce", "false"}}).overlap.grad_reduce);
   CHECK(with({{"/precision/parameters", "fp16"}}).precision.activations == DType::fp16);
   CHECK(with({{"/batch/global", "64"}, {"/batch/global", "128"}}).batch.global == 128);
   CHECK(with({{"/name", "a name"}}).name == "a name");

@@ -25,7 +25,9 @@ class Generator {
 
  private:
   int uniform(int first, int last) { return std::uniform_int_distribution<int>(first, last)(random_); }
-  double real(double first, double last) { return std::uniform_real_distribution<double>(first, last)(random_); }
+  double real(double first, double last) {
+    return std::uniform_real_distribution<double>(first, last)(random_);
+  }
   bool one_in(int n) { return uniform(1, n) == 1; }
 
   void make_grid() {
@@ -33,8 +35,8 @@ class Generator {
     const int dp = uniform(1, 3);
     stages_ = uniform(1, 4);
     const char* orders[] = {"tp-dp-pp", "dp-tp-pp", "tp-pp-dp", "pp-dp-tp"};
-    builder_.program().grids.emplace_back(std::array<int, axis_count>{tp, 1, 1, dp, stages_}, orders[uniform(0, 3)],
-                                          0);
+    builder_.program().grids.emplace_back(std::array<int, axis_count>{tp, 1, 1, dp, stages_},
+                                          orders[uniform(0, 3)], 0);
     const ProcessGrid& grid = builder_.program().grids[0];
     ranks_ = grid.size();
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -51,7 +53,8 @@ class Generator {
     } else {
       communication_streams_.push_back(0);
       for (const StreamKind kind : {StreamKind::tensor, StreamKind::pipeline, StreamKind::data}) {
-        if (one_in(2) || communication_streams_.size() == 1) communication_streams_.push_back(builder_.stream(kind));
+        if (one_in(2) || communication_streams_.size() == 1)
+          communication_streams_.push_back(builder_.stream(kind));
       }
     }
     copy_stream_ = builder_.stream(StreamKind::copy_out);
@@ -106,11 +109,19 @@ class Generator {
 
   void append_event() {
     switch (uniform(1, 6)) {
-      case 1: append_copy(); break;
+      case 1:
+        append_copy();
+        break;
       case 2:
-      case 3: append_collective(); break;
-      case 4: append_batch(); break;
-      default: append_kernel(); break;
+      case 3:
+        append_collective();
+        break;
+      case 4:
+        append_batch();
+        break;
+      default:
+        append_kernel();
+        break;
     }
   }
 
@@ -141,7 +152,8 @@ class Generator {
   }
 
   void append_collective() {
-    const auto [group, stages] = groups_[static_cast<std::size_t>(uniform(0, static_cast<int>(groups_.size()) - 1))];
+    const auto [group, stages] =
+        groups_[static_cast<std::size_t>(uniform(0, static_cast<int>(groups_.size()) - 1))];
     const int first = stages == 1 ? uniform(0, stages_ - 1) : uniform(0, stages_ / stages - 1) * stages;
     OpSpec spec = spec_of(OpKind::all_reduce, communication_stream());
     spec.group = group;
@@ -200,8 +212,8 @@ class Generator {
     return cost;
   }
 
-  // A collective's bytes must be playable: none inside a node where no two members share one, and none over the NIC
-  // where all share one.
+  // A collective's bytes must be playable: none inside a node where no two members share one, and none over
+  // the NIC where all share one.
   void add_costs() {
     Costs& costs = result_->costs;
     const Program& program = result_->program;
@@ -236,6 +248,10 @@ class Generator {
     for (const int rank : members) ++on_node[static_cast<std::size_t>(cluster.node_of(rank))];
     const bool spans = std::count_if(on_node.begin(), on_node.end(), [](int n) { return n > 0; }) > 1;
     const bool mates = std::any_of(on_node.begin(), on_node.end(), [](int n) { return n > 1; });
+    const int most = *std::max_element(on_node.begin(), on_node.end());
+    const bool even = std::all_of(on_node.begin(), on_node.end(), [&](int n) { return n == 0 || n == most; });
+    // Members of a fuller node would share the NICs of an emptier one.
+    if (!even && options_.one_communication_stream) return {transfer.startup};
     if (!spans) transfer.nic_bytes = 0;
     if (!mates) transfer.intra_bytes = 0;
     return transfer;
