@@ -78,7 +78,7 @@ case "${1:-}" in
     install_packages
     build_release
     say "Test: everything but the label long"
-    ctest --test-dir "$build" -LE long --output-on-failure --no-tests=error --parallel "$(nproc)"
+    ctest --test-dir "$build" -LE long --output-on-failure --no-tests=error --timeout 600 --parallel "$(nproc)"
     ;;
   -h | --help) usage 0 ;;
   *) usage 2 >&2 ;;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/base/time.h"
@@ -20,7 +21,11 @@ class LongestPath {
  public:
   explicit LongestPath(const PlayableProgram& input) : in_(input) {
     forget();
-    while (in_.costs.slowdown != 1) {
+    // A pass makes at least the earliest wrong node right, so there are never more passes than nodes.
+    std::size_t limit = 1;
+    for (const std::vector<Node>& nodes : nodes_) limit += nodes.size();
+    for (std::size_t pass = 0; in_.costs.slowdown != 1; ++pass) {
+      if (pass > limit) throw std::logic_error("the longest path with a slowdown does not settle");
       find_all();
       if (nodes_ == before_) break;
       before_ = nodes_;
@@ -264,9 +269,10 @@ class LongestPath {
                                     [&](const Node& n) { return n.launch <= now && now < n.end; });
       const double pace = slow ? in_.costs.slowdown : 1;
       const auto change = std::upper_bound(changes.begin(), changes.end(), now);
-      if (change == changes.end() || left * pace <= static_cast<double>(*change - now)) {
-        return now + std::llround(left * pace);
-      }
+      // Ends are whole picoseconds: an end that rounds to the change comes before it, since the change may
+      // be the launch of what waited for this end.
+      const std::int64_t end = now + std::llround(left * pace);
+      if (change == changes.end() || end <= *change) return end;
       left -= static_cast<double>(*change - now) / pace;
       now = *change;
     }
