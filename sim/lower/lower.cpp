@@ -5,8 +5,10 @@
 
 #include "sim/base/error.h"
 #include "sim/lower/adjoint.h"
+#include "sim/lower/chunks.h"
 #include "sim/lower/parameters.h"
 #include "sim/lower/transformer.h"
+#include "sim/program/hoist.h"
 #include "sim/schedule/schedule.h"
 
 namespace meshweave {
@@ -28,6 +30,7 @@ ModuleBlocks make_blocks(ProgramBuilder& builder, const ModuleContext& context) 
     derive_backward(context, blocks.layer, context.layout().recompute, split);
     derive_backward(context, blocks.head, Recompute::none, split);
   }
+  if (context.scenario->overlap.tp) chunk_tensor_parallel(context, blocks.layer, context.scenario->overlap.tp_chunks);
   for (Block* block : {&blocks.embedding, &blocks.layer, &blocks.head}) finish(builder, *block);
   return blocks;
 }
@@ -128,7 +131,8 @@ class StageLowering {
     if (value.of_input) place.layer = static_cast<std::int16_t>(site.input_layer);
     if (value.alias != no_value) {
       const Tensor shared = body_.tensors[resolve(site_index, tensors, value.alias, where)];
-      return tensors[v] = builder_.view(body_, value.tensor_spec, shared.storage, shared.offset, place);
+      return tensors[v] = builder_.view(body_, value.tensor_spec, shared.storage,
+                                                  shared.offset + value.alias_offset, place);
     }
     return tensors[v] = builder_.transient(body_, value.tensor_spec, value.category, place);
   }
@@ -313,6 +317,9 @@ Program lower(const Scenario& scenario, const Plan& plan) {
   const ModuleBlocks blocks = make_blocks(builder, context);
   const int stages = module.grid.degree(Axis::pp);
   for (int stage = 0; stage < stages; ++stage) StageLowering(context, builder, blocks, stage).run();
+  if (scenario.overlap.tp) {
+    for (Body& body : builder.program().bodies) hoist_tensor_communication(builder.program(), body, scenario.overlap.depth);
+  }
   std::vector<std::uint32_t>& body_of_rank = builder.program().body_of_rank;
   for (int rank = 0; rank < plan.ranks; ++rank) {
     body_of_rank.push_back(static_cast<std::uint32_t>(module.grid.coordinate(rank, Axis::pp)));

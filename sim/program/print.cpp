@@ -22,6 +22,7 @@ std::string shape_of(const TensorSpec& spec) {
   std::string out;
   for (std::size_t i = 0; i < spec.rank; ++i)
     out += fmt::format("{}{}", i == 0 ? "" : ",", spec.dimensions[i].size);
+  if (spec.pieces > 1) out += fmt::format(" in {} pieces", spec.pieces);
   return out;
 }
 

@@ -59,6 +59,9 @@ struct TensorSpec {
   std::string name;
   std::array<Dimension, max_dimensions> dimensions{};
   std::uint8_t rank = 0;  // used dimensions
+  // Dimension 0 is made of this many equal runs of rows, evenly apart in the whole tensor: a chunk of a gathered
+  // sequence has a run of every rank's share. Offsets count in chunk order, in which a chunk is contiguous.
+  std::uint16_t pieces = 1;
   DType dtype = DType::bf16;
   AxisMask partial = 0;
   std::uint8_t module = 0;  // index into Program::grids

@@ -107,7 +107,7 @@ class KernelOperands : public OperandExpectations {
 
   // The token dimensions [sequence, batch] that both begin with.
   void expect_same_tokens(const TensorSpec& a, const TensorSpec& b) {
-    expect_fit(a.dimensions[0] == b.dimensions[0] && a.dimensions[1] == b.dimensions[1], a, b);
+    expect_fit(a.dimensions[0] == b.dimensions[0] && a.dimensions[1] == b.dimensions[1] && a.pieces == b.pieces, a, b);
   }
 
   void expect_mask(const TensorSpec& mask, const TensorSpec& of) {

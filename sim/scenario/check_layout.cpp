@@ -87,7 +87,14 @@ void check_tensor_parallel(const TransformerShape& shape, const ModuleLayout& la
   divides(shape.kv_heads, "the number of key-value heads,");
   divides(shape.ffn, "ffn =");
   if (layout.sequence_parallel) divides(shape.sequence, "the sequence (sequence_parallel) of");
-  if (overlap.tp) report("/overlap/tp", "overlap of tensor-parallel chunks is not supported by this version (must be false)");
+  if (!overlap.tp || tp == 1) return;
+  if (!layout.sequence_parallel) {
+    report("/overlap/tp", "overlaps the gathers and scatters of sequence parallelism, which is off",
+           fmt::format("set {}/sequence_parallel to true, or overlap.tp to false", at));
+  } else if (const std::int64_t pieces = tp * overlap.tp_chunks; shape.sequence % pieces != 0) {
+    report("/overlap/tp_chunks", fmt::format("tp {} · {} chunks = {} do not divide the sequence of {}", tp,
+                                             overlap.tp_chunks, pieces, shape.sequence));
+  }
 }
 
 // Even stages, in which embedding and loss may take the place of a layer.

@@ -56,6 +56,10 @@ TEST_CASE("every combination of layout, schedule and recomputation is verified")
                 o.fused_attention = !defer;
                 o.dropout = defer ? 0.1 : 0;
                 check_verified(o);
+                if (!sequence_parallel) continue;
+                o.tp_chunks = 4;
+                o.depth = 2;
+                check_verified(o);
               }
             }
           }

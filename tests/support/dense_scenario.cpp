@@ -47,6 +47,9 @@ Scenario dense_scenario(const DenseOptions& o) {
   s.schedule.defer_weight_gradients = o.defer_weight_gradients;
   s.overlap.grad_reduce = o.grad_reduce;
   s.overlap.param_gather = o.param_gather;
+  s.overlap.tp = o.tp_chunks > 0;
+  if (s.overlap.tp) s.overlap.tp_chunks = o.tp_chunks;
+  s.overlap.depth = o.depth;
   return s;
 }
 

@@ -26,6 +26,8 @@ struct DenseOptions {
   std::int64_t hidden = 64, heads = 8, kv_heads = 8, ffn = 256, sequence = 32, vocabulary = 1000;
   Pass pass = Pass::train;
   bool grad_reduce = true, param_gather = true;
+  int tp_chunks = 0;  // 0: no overlap of tensor parallelism
+  int depth = 1;
 };
 
 // A cluster of one-GPU-per-rank nodes of 8 H100-like GPUs is assumed; ranks = tp·pp·dp.

@@ -1,0 +1,119 @@
+#include "sim/lower/chunks.h"
+
+#include <algorithm>
+#include <map>
+
+#include "sim/base/error.h"
+
+namespace meshweave {
+
+namespace {
+
+bool reads(const BlockOp& op, Value v) { return std::find(op.reads.begin(), op.reads.end(), v) != op.reads.end(); }
+
+// A matmul whose tokens may be computed apart: x·Wᵀ or dy·W.
+bool is_token_matmul(const BlockOp& op) {
+  return op.spec.kind == OpKind::matmul && op.spec.attributes.matmul != MatmulForm::weight_gradient;
+}
+
+class Chunker {
+ public:
+  Chunker(const ModuleContext& context, Block& block, int chunks)
+      : context_(context), block_(block), chunks_(static_cast<std::size_t>(chunks)) {}
+
+  void split(std::vector<BlockOp>& part) {
+    ops_.clear();
+    std::vector<bool> done(part.size(), false);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (done[i]) continue;
+      const BlockOp op = part[i];
+      if (const std::size_t matmul = gathered_for(part, i); matmul < part.size()) {
+        for (std::size_t c = 0; c < chunks_; ++c) ops_.push_back(chunk(op, c));
+        gathered_.push_back(op.writes[0]);
+      } else if (const std::size_t scatter = scattered_behind(part, i); scatter < part.size()) {
+        for (std::size_t c = 0; c < chunks_; ++c) {
+          ops_.push_back(chunk(op, c));
+          ops_.push_back(chunk(part[scatter], c));
+        }
+        done[scatter] = true;
+      } else if (is_token_matmul(op) && is_gathered(op.reads[0])) {
+        for (std::size_t c = 0; c < chunks_; ++c) ops_.push_back(chunk(op, c));
+        std::erase(gathered_, op.reads[0]);
+      } else {
+        ops_.push_back(op);
+      }
+    }
+    part = ops_;
+  }
+
+ private:
+  // The matmul that is the first to read what the all-gather at `i` makes; the size of `part` when there is none.
+  static std::size_t gathered_for(const std::vector<BlockOp>& part, std::size_t i) {
+    if (part[i].spec.kind != OpKind::all_gather) return part.size();
+    const Value whole = part[i].writes[0];
+    std::size_t j = i + 1;
+    while (j < part.size() && !reads(part[j], whole)) ++j;
+    if (j == part.size()) return j;
+    return is_token_matmul(part[j]) && part[j].reads[0] == whole ? j : part.size();
+  }
+
+  // The reduce-scatter of what the matmul at `i` makes; the size of `part` when there is none to be split.
+  static std::size_t scattered_behind(const std::vector<BlockOp>& part, std::size_t i) {
+    if (!is_token_matmul(part[i]) || part[i].spec.phase == Phase::backward_data) return part.size();
+    const Value partial = part[i].writes[0];
+    std::size_t j = i + 1;
+    while (j < part.size() && !reads(part[j], partial)) ++j;
+    return j < part.size() && part[j].spec.kind == OpKind::reduce_scatter ? j : part.size();
+  }
+
+  bool is_gathered(Value v) const { return std::find(gathered_.begin(), gathered_.end(), v) != gathered_.end(); }
+
+  // Chunk `c` of an op: of every operand with tokens its part. Weights and biases stay whole.
+  BlockOp chunk(BlockOp op, std::size_t c) {
+    for (Value& v : op.reads) {
+      if (block_.values[v].role != Role::parameter) v = parts_of(v)[c];
+    }
+    for (Value& v : op.writes) v = parts_of(v)[c];
+    return op;
+  }
+
+  const std::vector<Value>& parts_of(Value whole) {
+    const auto [it, is_new] = parts_.try_emplace(whole);
+    for (std::size_t c = 0; is_new && c < chunks_; ++c) it->second.push_back(make_part(whole, c));
+    return it->second;
+  }
+
+  Value make_part(Value whole, std::size_t c) {
+    BlockValue part = block_.values[whole];
+    Dimension& sequence = part.spec.dimensions[0];
+    const auto chunks = static_cast<std::int64_t>(chunks_);
+    ensure(sequence.size % chunks == 0, "chunks do not divide the sequence of " + part.spec.name);
+    sequence.size /= chunks;
+    const bool is_share = (sequence.sharded_over & context_.tp_axis) != 0;
+    part.spec.pieces = static_cast<std::uint16_t>(is_share ? 1 : context_.tp());
+    part.of_input |= part.role == Role::input;
+    part.role = Role::local;
+    part.alias = whole;
+    part.alias_offset = static_cast<std::int64_t>(c) * part.spec.bytes();
+    block_.values.push_back(std::move(part));
+    return static_cast<Value>(block_.values.size() - 1);
+  }
+
+  const ModuleContext& context_;
+  Block& block_;
+  std::size_t chunks_;
+  std::vector<BlockOp> ops_;
+  std::vector<Value> gathered_;  // gathered in chunks, the matmul still to come
+  std::map<Value, std::vector<Value>> parts_;
+};
+
+}  // namespace
+
+void chunk_tensor_parallel(const ModuleContext& context, Block& block, int chunks) {
+  if (chunks == 1 || !context.sequence_parallel()) return;
+  Chunker chunker(context, block, chunks);
+  chunker.split(block.forward);
+  chunker.split(block.backward);
+}
+
+}  // namespace meshweave

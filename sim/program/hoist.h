@@ -1,0 +1,17 @@
+// The overlap pass: tensor communications are issued as early as their operands allow, so that they run beside
+// compute that does not need them.
+//
+// A communication off the compute stream waits for all compute issued before it, so its place in the issue order
+// decides what it overlaps. The pass moves a tensor communication up behind the last op that it conflicts with (one
+// of the two writes bytes that the other touches), past at most `depth` earlier communications of its stream, and
+// never past another stream's communication or an op that holds the host. It passes a communication only together
+// with compute above it: two that would run one behind the other keep their order.
+#pragma once
+
+#include "sim/program/program.h"
+
+namespace meshweave {
+
+void hoist_tensor_communication(const Program& program, Body& body, int depth);
+
+}  // namespace meshweave
