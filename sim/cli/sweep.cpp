@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "sim/base/error.h"
@@ -24,6 +25,21 @@ void write_vary(JsonText& out, const SweepPoint& point) {
   out.end();
 }
 
+// The settings of the run that its table shows, and what is published about it.
+void describe(SweepRow& row, const RunOutcome& outcome) {
+  const Scenario& scenario = outcome.scenario;
+  const std::size_t sink = sink_module(scenario.model);
+  for (const ModuleLayout& layout : scenario.layout_by_module) {
+    row.layout += (row.layout.empty() ? "" : "; ") + degrees_text(layout);
+  }
+  row.micro_batch = fmt::format("{}", scenario.batch.micro);
+  row.recompute = name_of(scenario.layout_by_module[sink].recompute);
+  if (!scenario.published) return;
+  for (const auto& [key, value] : scenario.published->values) {
+    row.published[key] = published_text(scenario, outcome.report, key);
+  }
+}
+
 SweepRow run_point(const SweepPoint& point, const SweepSettings& settings) {
   SweepRow row;
   row.point = point;
@@ -36,11 +52,7 @@ SweepRow run_point(const SweepPoint& point, const SweepSettings& settings) {
     if (settings.write_timing) settings.write_timing(out, outcome);
     out.end();
     row.json = out.take();
-    if (outcome.scenario.published) {
-      const auto& values = outcome.scenario.published->values;
-      const auto found = values.find("tflops_per_gpu");
-      if (found != values.end()) row.published = fmt::format("{:.1f}", found->second);
-    }
+    describe(row, outcome);
     row.report = std::move(outcome.report);
     row.report.by_class.clear();
   } catch (const InputError& error) {
@@ -127,22 +139,28 @@ std::string sweep_table(const std::vector<SweepRow>& rows) {
   const bool with_path = std::any_of(rows.begin(), rows.end(),
                                      [&](const SweepRow& row) { return row.point.path != rows.front().point.path; }) ||
                          rows.front().point.vary.empty();
-  const bool with_published =
-      std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.published.empty(); });
+  std::set<std::string> published;
+  for (const SweepRow& row : rows) {
+    for (const auto& [key, text] : row.published) published.insert(key);
+  }
   std::vector<std::vector<std::string>> table{point_header(rows, with_path)};
-  const std::size_t left_columns = with_path ? 1 : 0;
+  const std::size_t left_columns = with_path ? 2 : 0;
+  if (with_path) {
+    for (const char* name : {"layout", "micro-batch", "recompute"}) table[0].emplace_back(name);
+  }
   for (const char* name :
        {"ranks", "step time", "tokens/s", "TFLOP/s/GPU", "MFU", "HFU", "bubble", "exposed", "peak memory"}) {
     table[0].emplace_back(name);
   }
-  if (with_published) table[0].emplace_back("published TFLOP/s/GPU");
+  for (const std::string& key : published) table[0].push_back("published " + metric_title(key));
   table[0].emplace_back("verdict");
   for (const SweepRow& row : rows) {
     if (!row.ran()) continue;
     const Report& r = row.report;
     std::vector<std::string> cells;
-    if (with_path) cells.push_back(row.point.path);
+    if (with_path) cells = {row.point.path};
     for (const auto& [pointer, value] : row.point.vary) cells.push_back(value);
+    if (with_path) cells.insert(cells.end(), {row.layout, row.micro_batch, row.recompute});
     cells.push_back(fmt::format("{}", r.ranks));
     cells.push_back(seconds_text(r.step_time_s));
     cells.push_back(tokens_text(r.tokens_per_s));
@@ -152,7 +170,10 @@ std::string sweep_table(const std::vector<SweepRow>& rows) {
     cells.push_back(percent_text(r.bubble_fraction()));
     cells.push_back(percent_text(r.exposed_comm_fraction()));
     cells.push_back(gigabytes_text(static_cast<double>(r.memory.peak_bytes)));
-    if (with_published) cells.push_back(row.published);
+    for (const std::string& key : published) {
+      const auto found = row.published.find(key);
+      cells.push_back(found == row.published.end() ? "" : found->second);
+    }
     cells.emplace_back(name_of(r.memory.verdict));
     table.push_back(std::move(cells));
   }

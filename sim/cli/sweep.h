@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,10 @@ struct SweepRow {
   bool unreadable = false;          // refused because a file could not be read
   Report report;                    // without Report::by_class
   std::string json;                 // the report as a JSON object
-  std::string published;            // "419.7" where TFLOP/s per GPU are published
+  std::string layout;               // "TP8 PP2 DP48 VPP14"
+  std::string micro_batch;
+  std::string recompute;
+  std::map<std::string, std::string> published;  // by metric: "419.7 (+15.9 %)"
   bool ran() const { return refused.empty(); }
 };
 

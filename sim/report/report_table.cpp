@@ -18,13 +18,9 @@ std::size_t width_of(std::string_view text) {
   return width;
 }
 
-// The published value beside ours, and how far ours is from it.
 std::string published_note(const RunView& run, const Report& report, std::string_view key) {
-  if (!run.scenario.published) return {};
-  const auto found = run.scenario.published->values.find(std::string(key));
-  if (found == run.scenario.published->values.end() || found->second == 0) return {};
-  const double ours = *metric(report, key);
-  return fmt::format("   published {:.5g} ({:+.1f} %)", found->second, 100 * (ours / found->second - 1));
+  const std::string text = published_text(run.scenario, report, key);
+  return text.empty() ? text : "   published " + text;
 }
 
 void line(std::string& out, std::string_view name, std::string_view value, std::string_view note = {}) {
@@ -162,13 +158,42 @@ std::string tokens_text(double tokens_per_s) {
   return tokens_per_s >= 100 ? fmt::format("{:.0f}", tokens_per_s) : fmt::format("{:.4g}", tokens_per_s);
 }
 
+std::string metric_title(std::string_view key) {
+  static const std::map<std::string_view, std::string_view> titles{
+      {"step_time_s", "step time"}, {"tokens_per_s", "tokens/s"}, {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"},
+      {"hfu", "HFU"},               {"bubble_fraction", "bubble"}, {"exposed_comm_fraction", "exposed"},
+      {"peak_memory_bytes", "peak memory"}};
+  const auto found = titles.find(key);
+  return std::string(found == titles.end() ? key : found->second);
+}
+
+std::string metric_text(std::string_view key, double value) {
+  if (key.ends_with("_s") && !key.ends_with("_per_s")) return seconds_text(value);
+  if (key.ends_with("_bytes")) return gigabytes_text(value);
+  if (key == "mfu" || key == "hfu" || key.ends_with("_fraction")) return percent_text(value);
+  return fmt::format("{:.5g}", value);
+}
+
+std::string published_text(const Scenario& scenario, const Report& report, std::string_view key) {
+  if (!scenario.published) return {};
+  const auto found = scenario.published->values.find(std::string(key));
+  if (found == scenario.published->values.end() || found->second == 0) return {};
+  const double ours = *metric(report, key);
+  return fmt::format("{} ({:+.1f} %)", metric_text(key, found->second), 100 * (ours / found->second - 1));
+}
+
+std::string degrees_text(const ModuleLayout& layout) {
+  std::string out = fmt::format("TP{} PP{} DP{}", layout.tp, layout.pp, layout.dp);
+  if (layout.vpp > 1) fmt::format_to(Text(out), " VPP{}", layout.vpp);
+  return out;
+}
+
 std::string layout_text(const Scenario& scenario) {
   std::string out;
   for (std::size_t v = 0; v < num_vertices(scenario.model); ++v) {
     const ModuleLayout& l = scenario.layout_by_module[v];
     if (!out.empty()) out += "; ";
-    fmt::format_to(Text(out), "{}: TP{} PP{} DP{}", scenario.model[v].name, l.tp, l.pp, l.dp);
-    if (l.vpp > 1) fmt::format_to(Text(out), " VPP{}", l.vpp);
+    fmt::format_to(Text(out), "{}: {}", scenario.model[v].name, degrees_text(l));
     if (l.sequence_parallel) out += ", sequence parallel";
     if (l.zero > 0) fmt::format_to(Text(out), ", ZeRO-{}", l.zero);
     if (l.optimizer_instances > 1) fmt::format_to(Text(out), " ({} instances)", l.optimizer_instances);

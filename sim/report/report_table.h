@@ -11,7 +11,14 @@ namespace meshweave {
 std::string report_page(const RunView& run, const Report& report);
 
 // "language: TP8 PP2 DP48, sequence parallel, ZeRO-1, recompute none"
+// "TP8 PP2 DP48 VPP14"
+std::string degrees_text(const ModuleLayout& layout);
 std::string layout_text(const Scenario& scenario);
+// A metric's column title and its value with the unit: "peak memory", "71.20 GB".
+std::string metric_title(std::string_view key);
+std::string metric_text(std::string_view key, double value);
+// "419.7 (+15.9 %)": the published value of a metric, and how far ours is from it; empty when none is.
+std::string published_text(const Scenario& scenario, const Report& report, std::string_view key);
 
 // A table of right-aligned columns, the first `left_columns` left-aligned; ends with a newline.
 std::string aligned_table(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns);

@@ -158,7 +158,7 @@ TEST_CASE("A published value stands beside ours") {
   CHECK(json.find("\"source\": \"a paper\"") != std::string::npos);
   CHECK(json.find("\"relative_error\": {\n      \"step_time_s\": ") != std::string::npos);
   const std::string page = report_page(run.view(), run.report);
-  CHECK(page.find("published 0.5 (") != std::string::npos);
+  CHECK(page.find("published 500 ms (") != std::string::npos);
   CHECK(page.find("published: a paper") != std::string::npos);
 }
 
