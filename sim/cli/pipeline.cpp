@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "sim/base/error.h"
+#include "sim/execute/perturbations.h"
 #include "sim/lower/lower.h"
 #include "sim/program/verify.h"
 
@@ -40,7 +41,7 @@ void require_verified(const Program& program) {
 
 RankClasses classes_of(const Scenario& scenario, const Program& program, const RunSettings& settings) {
   if (!settings.fold || settings.executor == Executor::simgrid) return all_ranks(program);
-  return fold_ranks(program, fold_keys(scenario, program.ranks()), [&](std::span<const int> ranks) {
+  return fold_ranks(program, perturbation_keys(scenario.perturb, scenario.cluster), [&](std::span<const int> ranks) {
     return placement_signature(scenario.cluster, ranks);
   });
 }
@@ -63,26 +64,6 @@ double RunOutcome::wall_s() const {
   double sum = 0;
   for (const PhaseTime& phase : phases) sum += phase.wall_s;
   return sum;
-}
-
-std::vector<std::uint64_t> fold_keys(const Scenario& scenario, int ranks) {
-  std::vector<std::uint64_t> keys(static_cast<std::size_t>(ranks), 0);
-  const auto tell_apart = [&](int rank) { keys[static_cast<std::size_t>(rank)] = static_cast<std::uint64_t>(rank) + 1; };
-  for (const Perturbation& p : scenario.perturb) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      switch (p.target) {
-        case PerturbTarget::rank:
-        case PerturbTarget::link:
-          if (rank == p.index) tell_apart(rank);
-          break;
-        case PerturbTarget::node:
-          if (scenario.cluster.node_of(rank) == p.index) tell_apart(rank);
-          break;
-        case PerturbTarget::jitter: tell_apart(rank); break;
-      }
-    }
-  }
-  return keys;
 }
 
 Program lower_verified(const Scenario& scenario) {

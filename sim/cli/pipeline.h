@@ -61,7 +61,4 @@ Program lower_verified(const Scenario& scenario);
 // The outcome's program replayed as if nothing were perturbed: the step time without perturbations, in seconds.
 double unperturbed_step_s(const RunOutcome& outcome, const RunSettings& settings);
 
-// Keys by which ranks are told apart before they are folded: perturbed ranks differ from all others.
-std::vector<std::uint64_t> fold_keys(const Scenario& scenario, int ranks);
-
 }  // namespace meshweave

@@ -1,11 +1,27 @@
 #include "sim/execute/perturbations.h"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 
 #include "sim/base/random.h"
 
 namespace meshweave {
+namespace {
+
+bool touches(const Perturbation& p, const Cluster& cluster, int rank) {
+  switch (p.target) {
+    case PerturbTarget::rank:
+    case PerturbTarget::link:
+      return p.index == rank;
+    case PerturbTarget::node:
+      return cluster.node_of(rank) == p.index;
+    case PerturbTarget::jitter:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Perturbations::Perturbations(const std::vector<Perturbation>& perturb, const Cluster& cluster,
                              std::uint64_t seed)
@@ -50,14 +66,12 @@ Picoseconds Perturbations::duration(Picoseconds price, int rank, std::uint32_t o
 
 std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb,
                                              const Cluster& cluster) {
-  const Perturbations perturbations(perturb, cluster, 0);
-  std::vector<std::uint64_t> keys(static_cast<std::size_t>(cluster.ranks()));
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const int rank = static_cast<int>(i);
-    std::uint64_t key = mix_bits(std::bit_cast<std::uint64_t>(perturbations.compute_factor(rank)));
-    key = mix_bits(key ^ std::bit_cast<std::uint64_t>(perturbations.intra_factor(rank)));
-    key = mix_bits(key ^ std::bit_cast<std::uint64_t>(perturbations.nic_factor(rank)));
-    keys[i] = perturbations.sigma() > 0 ? i : key;
+  std::vector<std::uint64_t> keys(static_cast<std::size_t>(cluster.ranks()), 0);
+  for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+    const bool perturbed = std::any_of(perturb.begin(), perturb.end(), [&](const Perturbation& p) {
+      return touches(p, cluster, static_cast<int>(rank));
+    });
+    if (perturbed) keys[rank] = rank + 1;
   }
   return keys;
 }

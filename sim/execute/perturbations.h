@@ -34,8 +34,8 @@ class Perturbations {
   std::uint64_t seed_ = 0;
 };
 
-// A key per rank that differs where perturbations tell ranks apart, for fold_ranks. Jitter makes all keys
-// distinct; without perturbations all are equal.
+// A key per rank for fold_ranks: perturbed ranks differ from all others, so that what they cause can be told
+// from what others cause. Jitter perturbs all ranks.
 std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb,
                                              const Cluster& cluster);
 

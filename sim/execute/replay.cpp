@@ -3,6 +3,7 @@
 #include "sim/base/error.h"
 #include "sim/execute/analytic_network.h"
 #include "sim/execute/child_process.h"
+#include "sim/execute/flow_solver.h"
 #include "sim/execute/perturbations.h"
 #include "sim/execute/replay_loop.h"
 #include "sim/execute/simgrid_network.h"
@@ -22,6 +23,7 @@ ReplayResult replay(const ReplayInput& input, Executor executor, const volatile 
     return ReplayLoop(input, perturbations, network, interrupt).play();
   }
   ensure(input.classes->count() == input.program->ranks(), "the simgrid executor plays every rank");
+  load_flow_solver();
   return replay_in_child(
       [&] {
         const std::unique_ptr<Network> network = make_simgrid_network(cluster, perturbations);

@@ -69,7 +69,7 @@ class SimgridNetwork final : public Network {
         use_(use),
         graph_(cluster),
         rates_(link_rates(graph_, cluster, perturbations)),
-        solver_(rates_),
+        solver_(make_flow_solver(rates_)),
         links_(rates_.size()),
         carried_(rates_.size(), 0.0) {}
 
@@ -106,7 +106,7 @@ class SimgridNetwork final : public Network {
   const SolverUse use_;
   const LinkGraph graph_;
   const std::vector<double> rates_;
-  FlowSolver solver_;
+  const std::unique_ptr<FlowSolver> solver_;
   Picoseconds now_{0};
   std::vector<LinkState> links_;
   std::vector<double> carried_;  // bytes of recorded transfers, by link
@@ -185,11 +185,11 @@ void SimgridNetwork::give_to_solver(std::uint32_t id) {
   ActiveFlow& flow = flows_[id];
   flow.alone = false;
   const double left = flow.bytes - seconds_from_picoseconds(now_ - flow.begin) * flow.rate;
-  if (solver_.active() == 0) {  // its clock stood still meanwhile
+  if (solver_->active() == 0) {  // its clock stood still meanwhile
     std::vector<std::uint32_t> none;
-    solver_.advance(seconds_from_picoseconds(now_), none);
+    solver_->advance(seconds_from_picoseconds(now_), none);
   }
-  solver_.start(id, flow.path->links, std::max(left, 0.0), flow.cap);
+  solver_->start(id, flow.path->links, std::max(left, 0.0), flow.cap);
 }
 
 void SimgridNetwork::end_flow(std::uint32_t id, std::vector<std::uint32_t>& ended) {
@@ -210,12 +210,12 @@ Picoseconds SimgridNetwork::advance(Picoseconds limit, std::vector<std::uint32_t
     };
     while (!predicted_.empty() && stale()) predicted_.pop();
     const Picoseconds next = predicted_.empty() ? limit : std::min(limit, predicted_.top().time);
-    if (solver_.active() > 0) {
+    if (solver_->active() > 0) {
       solved_.clear();
       const bool unlimited = next == Picoseconds::max();
-      solver_.advance(unlimited ? -1 : seconds_from_picoseconds(next), solved_);
+      solver_->advance(unlimited ? -1 : seconds_from_picoseconds(next), solved_);
       if (!solved_.empty()) {
-        now_ = std::clamp(picoseconds_from_seconds(solver_.clock()), now_, next);
+        now_ = std::clamp(picoseconds_from_seconds(solver_->clock()), now_, next);
         for (const std::uint32_t flow : solved_) end_flow(flow, ended);
         continue;
       }

@@ -213,6 +213,31 @@ TEST_CASE("explain says where the numbers come from") {
   CHECK(explained["perturbation"]["causes"][0]["what"] == "rank 1: compute × 1.5");
 }
 
+TEST_CASE("explain names the slowed rank and its delay") {
+  // Two stages, four micro-batches, every pass 1 s: (4 + 1) × 3 = 15 s. Stage 1 at 1.5 s per pass works without a gap
+  // once the first forward (1 s) has reached it, and the last backward (2 s) follows: 1 + 4 × 4.5 + 2 = 21 s.
+  const TemporaryFolder folder;
+  const std::string path = folder.write("fixed.json", R"({
+    "name": "fixed",
+    "cluster": { "node": { "base": "hgx-h100", "gpus": 2 }, "nodes": 1 },
+    "model": { "language": { "hidden": 64, "layers": 2, "heads": 8, "vocabulary": 1000, "sequence": 32 } },
+    "batch": { "global": 4, "micro": 1 },
+    "layout": { "language": { "pp": 2, "dp": 1, "zero": 0 } },
+    "cost": { "kind": "fixed", "forward": "1 s", "backward_data": "1 s", "backward_weight": "1 s" },
+    "perturb": [{ "rank": 1, "compute_time": 1.5 }]
+  })");
+  const Finished json = meshweave_command({"explain", path, "--json"});
+  INFO(json.err);
+  REQUIRE(json.code == 0);
+  const Json explained = Json::parse(json.out);
+  CHECK(explained["numbers"]["step_time_s"]["value"].get<double>() == Approx(21).epsilon(1e-12));
+  CHECK(explained["perturbation"]["unperturbed_step_time_s"].get<double>() == Approx(15).epsilon(1e-12));
+  CHECK(explained["perturbation"]["delay_s"].get<double>() == Approx(6).epsilon(1e-12));
+  CHECK(explained["perturbation"]["causes"][0]["what"] == "rank 1: compute × 1.5");
+  CHECK(meshweave_command({"explain", path}).out.find("the step takes 6 s longer than without perturbations; most of it "
+                                                      "by rank 1: compute × 1.5") != std::string::npos);
+}
+
 TEST_CASE("list and schema") {
   const Json names = Json::parse(meshweave_command({"list", "--json"}).out);
   CHECK(names["models"].size() > 5);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sim/execute/child_process.h"
+#include "sim/execute/flow_solver.h"
 #include "sim/execute/replay_loop.h"
 #include "sim/execute/simgrid_network.h"
 #include "tests/support/random_program.h"
@@ -14,6 +15,7 @@ using testing::PlayableProgram;
 using testing::random_program;
 
 ReplayResult replay_with(const PlayableProgram& input, SolverUse use) {
+  load_flow_solver();
   return replay_in_child(
       [&] {
         const Perturbations perturbations(input.perturb, input.costs.cluster, 1);

@@ -59,6 +59,24 @@ TEST_CASE("A slowed stage delays the step and is found on the critical path") {
   CHECK(run.report.path.compute_s == Approx(21).epsilon(1e-12));
 }
 
+TEST_CASE("A slowed first stage delays the step less: its forwards fill the gap before the first gradient") {
+  // Stage 0 takes 1.5 s forward and 3 s backward, stage 1 half of it. Stage 0 runs F0 0-1.5, F1 1.5-3, and waits:
+  // stage 1 has F0 at 1.5-2.5 and its backward at 2.5-4.5. From then on the gradient of a micro-batch is there before
+  // stage 0 has done with the last one: B0 4.5-7.5, F2 -9, B1 -12, F3 -13.5, B2 -16.5. Stage 1 gets F3 at 13.5 and its
+  // gradient is back at 16.5, just in time: B3 16.5-19.5. So 4 × 4.5 s and 1.5 s of waiting, 4.5 s later than 15 s.
+  Scenario s = one_second_scenario(2, 1, 4);
+  Perturbation slow;
+  slow.index = 0;
+  slow.compute_time = 1.5;
+  s.perturb.push_back(slow);
+  for (const Executor executor : {Executor::analytic, Executor::simgrid}) {
+    const FinishedRun run(s, false, executor);
+    CHECK(run.report.step_time_s == Approx(19.5).epsilon(1e-12));
+    CHECK(run.report.stages[0].mean.bubble_s == Approx(1.5).epsilon(1e-12));
+    CHECK(run.report.stages[1].mean.bubble_s == Approx(7.5).epsilon(1e-12));
+  }
+}
+
 TEST_CASE("On every rank compute, bubble, exposed, host-bound and copy add up to the step") {
   for (const char* layout : {R"({ "tp": 8, "dp": 2, "sequence_parallel": true, "zero": 1 })",
                              R"({ "tp": 2, "pp": 4, "dp": 2, "zero": 1, "recompute": "full" })",
