@@ -33,10 +33,13 @@ class Phases {
   std::vector<PhaseTime>& times_;
 };
 
-void require_verified(const Program& program) {
+// Returns the waits of each body.
+std::vector<Waits> require_verified(const Program& program) {
+  std::vector<Waits> waits;
   std::string text;
-  for (const Violation& violation : verify(program)) text += "\n  " + violation.text;
+  for (const Violation& violation : verify(program, 20, &waits)) text += "\n  " + violation.text;
   if (!text.empty()) bug("the lowered program breaks its own rules:" + text);
+  return waits;
 }
 
 RankClasses classes_of(const Scenario& scenario, const Program& program, const RunSettings& settings) {
@@ -81,11 +84,10 @@ RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
     run.plan = make_plan(run.scenario);
     run.program = lower(run.scenario, run.plan);
   });
-  phases.run("verify", [&] { require_verified(run.program); });
+  phases.run("verify", [&] { run.waits = require_verified(run.program); });
   phases.run("derive", [&] {
-    for (const Body& body : run.program.bodies) {
-      run.waits.push_back(derive_waits(run.program, body));
-      run.liveness.push_back(derive_liveness(run.program, body, run.waits.back()));
+    for (std::size_t b = 0; b < run.program.bodies.size(); ++b) {
+      run.liveness.push_back(derive_liveness(run.program, run.program.bodies[b], run.waits[b]));
     }
   });
   phases.run("fold", [&] {

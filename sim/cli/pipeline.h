@@ -1,6 +1,6 @@
 // The pipeline of one run: from a checked scenario to its report, in the order of the rooms.
 //
-//   scenario → plan → program → (verified) → waits, liveness, communicators, classes → costs → replay → report
+//   scenario → plan → program → (verified) waits → liveness, communicators, classes → costs → replay → report
 //
 // Library code: prints nothing, touches no file, may run on several threads at once.
 #pragma once

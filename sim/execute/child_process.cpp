@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 
 #include "sim/base/error.h"
@@ -198,6 +199,7 @@ ReplayResult replay_in_child(const std::function<ReplayResult()>& work, const vo
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw IoError(fmt::format("no pipe for a replay: {}", std::strerror(errno)));
   ::fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes);  // a larger buffer is only faster
+  std::fflush(nullptr);  // what is buffered must not be written by the child too: SimGrid flushes
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::close(ends[0]);

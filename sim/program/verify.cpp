@@ -42,23 +42,27 @@ std::uint64_t any_placement(std::span<const int>) {
 
 // Ranks of one class go through the same states at zero durations, so that the representatives stand for all:
 // a class's op ends when the classes of its group's members, or of its peers, have posted theirs.
-void check_communication(const Program& program, Findings& findings) {
+void check_communication(const Program& program, Findings& findings, std::vector<Waits>& waits) {
   const RankClasses classes = fold_ranks(program, {}, any_placement);
   const Communicators communicators = make_communicators(program);
   PartnersByClass partners(classes.size.size());
   const std::size_t before = findings.count();
   check_messages(program, classes, findings, partners);
   check_collectives(program, classes, communicators, findings, partners);
-  if (findings.count() == before) check_progress(program, classes, partners, findings);
+  if (findings.count() != before) return;
+  for (const Body& body : program.bodies) waits.push_back(derive_waits(program, body));
+  check_progress(program, classes, partners, waits, findings);
 }
 
 }  // namespace
 
-std::vector<Violation> verify(const Program& program, std::size_t limit) {
+std::vector<Violation> verify(const Program& program, std::size_t limit, std::vector<Waits>* derived) {
   Findings findings(program, limit);
+  std::vector<Waits> waits;
   check_operands(program, findings);
   check_storages(program, findings);
-  if (!findings.full()) check_communication(program, findings);
+  if (!findings.full()) check_communication(program, findings, waits);
+  if (derived != nullptr) *derived = std::move(waits);
   return findings.take();
 }
 

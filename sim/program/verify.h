@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/program/program.h"
+#include "sim/program/waits.h"
 
 namespace meshweave {
 
@@ -34,7 +35,8 @@ struct Violation {
   std::string text;  // a whole sentence naming rank, op and the other side; a deadlock prints its cycle
 };
 
-// At most `limit` violations. Fused over ranks of one body where the fault does not depend on the rank.
-std::vector<Violation> verify(const Program& program, std::size_t limit = 20);
+// At most `limit` violations. Fused over ranks of one body where the fault does not depend on the rank. Without
+// violations `derived`, if given, holds what derive_waits() says of each body: the verifier needs it too.
+std::vector<Violation> verify(const Program& program, std::size_t limit = 20, std::vector<Waits>* derived = nullptr);
 
 }  // namespace meshweave

@@ -62,6 +62,6 @@ void check_collectives(const Program& program, const RankClasses& classes, const
 
 // deadlock, serial_deadlock. `partners` holds every other end that an op needs to be posted.
 void check_progress(const Program& program, const RankClasses& classes, const PartnersByClass& partners,
-                    Findings& findings);
+                    const std::vector<Waits>& waits, Findings& findings);
 
 }  // namespace meshweave

@@ -236,9 +236,7 @@ class Deadlock {
 }  // namespace
 
 void check_progress(const Program& program, const RankClasses& classes, const PartnersByClass& partners,
-                    Findings& findings) {
-  std::vector<Waits> waits;
-  for (const Body& body : program.bodies) waits.push_back(derive_waits(program, body));
+                    const std::vector<Waits>& waits, Findings& findings) {
   for (const bool serial : {false, true}) {
     const EventGraph graph(program, classes, partners, waits, serial);
     const std::vector<std::uint32_t> cycle = find_cycle(graph, stuck_events(graph));

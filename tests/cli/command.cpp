@@ -1,6 +1,8 @@
 // The finished command, from outside: what it prints where, and what it returns.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -57,6 +59,42 @@ TEST_CASE("Without timing the output is the same each time, folded or not, on ei
   CHECK(meshweave_command({"run", path, "--json", "--no-timing", "--no-fold"}).out == json);
   const std::string page = meshweave_command({"run", path, "--no-timing"}).out;
   CHECK(meshweave_command({"run", path, "--no-timing"}).out == page);
+}
+
+TEST_CASE("Without timing the output is the same with any number of jobs") {
+  const TemporaryFolder folder;
+  folder.write("a.json", small_scenario);
+  folder.write("b.json", small_scenario);
+  for (const char* executor : {"analytic", "simgrid"}) {
+    const auto sweep = [&](const std::string& jobs) {
+      return meshweave_command({"run", folder.path(), "--executor", executor, "--vary", "/layout/language/zero=0,1,3",
+                                "--set", R"(/perturb=[{"jitter":0.1}])", "--jobs", jobs, "--no-timing", "--json"})
+          .out;
+    };
+    const std::string one = sweep("1");
+    REQUIRE(Json::parse(one).size() == 6);
+    CHECK(Json::parse(one)[0]["step_time_s"].get<double>() > 0);
+    CHECK(sweep("4") == one);
+  }
+}
+
+TEST_CASE("explain, --trace and --print-program give the same bytes each time") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  CHECK(meshweave_command({"explain", path, "--json"}).out == meshweave_command({"explain", path, "--json"}).out);
+  CHECK(meshweave_command({"run", path, "--print-program"}).out == meshweave_command({"run", path, "--print-program"}).out);
+  for (const char* executor : {"analytic", "simgrid"}) {
+    const auto trace = [&](const std::string& name) {
+      const std::string file = folder.file(name);
+      CHECK(meshweave_command({"run", path, "--executor", executor, "--trace", file, "--ranks", "all"}).code == 0);
+      std::ifstream in(file, std::ios::binary);
+      return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    const std::string once = trace("a.json.gz");
+    CHECK(once.size() > 1000);
+    const bool same = trace("b.json.gz") == once;
+    CHECK(same);
+  }
 }
 
 TEST_CASE("simgrid runs the same scenario") {
