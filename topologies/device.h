@@ -44,8 +44,9 @@ struct AttentionModel {
 
 // Shares of the peak memory bandwidth by kind of memory-bound kernel.
 struct MemoryModel {
-  double streaming = 0;               // operands of matmuls, copies, additions, casts, the optimizer
+  double streaming = 0;               // operands of matmuls, copies, additions, casts, the loss, the optimizer
   double norm = 0;
+  double norm_backward = 0;
   double elementwise = 0;             // activations, rotary embeddings, softmax, dropout
   std::string source;
 };
@@ -61,7 +62,7 @@ struct DeviceModel {
   int compute_units = 0;              // SMs or CUs
   double memory_bytes_per_s = 0;      // peak
   double kernel_floor_s = 0;          // shortest kernel
-  double host_issue_s = 0;            // host time per op when launched eagerly
+  double host_issue_s = 0;            // host time per op when launched eagerly: the framework's, all launches of the op
   double sustained_factor = 1;        // rate of compute-bound kernels under sustained load
   double communication_slowdown = 1;  // compute takes this much longer while a communication kernel is resident
   double host_link_bytes_per_s = 0;   // one direction, device to host

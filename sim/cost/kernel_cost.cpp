@@ -52,13 +52,26 @@ double peak_of(const DeviceModel& device, DType type) {
   return type == DType::fp32 ? device.peak_fp32_flops_per_s : device.peak_flops_per_s;
 }
 
+// Seconds by which the epilogue of a product that adds into an accumulator is longer than that of a plain one. The
+// plain epilogue, 2 bytes an element, is part of the fit (`k_overhead`: at 128×256 about the time of 64 kB at a
+// unit's share of the bandwidth, so it is not hidden behind the next tile); the accumulator is read and written.
+double accumulation_seconds(const DeviceModel& device, const Program& program, const OpSpec& spec) {
+  if (spec.kind != OpKind::matmul || spec.attributes.matmul != MatmulForm::weight_gradient) return 0;
+  constexpr std::int64_t plain_epilogue_bytes = 2;
+  const TensorSpec& gradient = program.tensor_specs[spec.writes.front()];
+  const std::int64_t extra = 2 * gradient.bytes() - plain_epilogue_bytes * gradient.elements();
+  return static_cast<double>(extra) / streaming_rate(device);
+}
+
 KernelCost product_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work,
                         bool explain) {
   const double peak = peak_of(device, operand_type(program, spec));
   const MatmulCost cost = matmul_cost(device, peak, work.bytes, work.m, work.n, work.k, work.batch);
   KernelCost result;
+  // A product bound by memory counts the accumulator among its bytes.
+  const double accumulation = cost.memory_bound ? 0.0 : accumulation_seconds(device, program, spec);
   const double sustained = cost.memory_bound ? 1.0 : device.sustained_factor;
-  result.seconds = device.kernel_floor_s + cost.seconds / sustained;
+  result.seconds = device.kernel_floor_s + cost.seconds / sustained + accumulation;
   if (!explain) return result;
   const double flops = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) *
                        static_cast<double>(work.k) * static_cast<double>(work.batch);
@@ -70,6 +83,9 @@ KernelCost product_cost(const DeviceModel& device, const Program& program, const
   } else {
     result.text += fmt::format("tile {}×{}, split of k {}, {:.4g} waves", cost.tile.m, cost.tile.n, cost.split_k,
                                cost.waves);
+    if (accumulation > 0) {
+      result.text += fmt::format(", accumulator {}", format_quantity(accumulation, QuantityKind::seconds));
+    }
   }
   result.text += fmt::format(", {:.0f} % of {}", 100 * flops / result.seconds / peak,
                              format_quantity(peak, QuantityKind::flops_per_second));
@@ -108,13 +124,41 @@ double norm_weight_gradient_bytes(const DeviceModel& device, const Program& prog
   return bytes;
 }
 
+// Eager frameworks walk over the logits once per step of the loss (Megatron-LM core/tensor_parallel/cross_entropy.py,
+// its default): a cast to fp32 and a maximum; then a subtraction, an exponential, a sum and a division, in place; in
+// the backward a product in place and a cast back. Bytes per logit of each of the three ops.
+double loss_pass_bytes(OpKind kind) {
+  constexpr double cast = 2 + 4, reduce = 4, in_place = 4 + 4;
+  switch (kind) {
+    case OpKind::cross_entropy_max: return cast + reduce;
+    case OpKind::cross_entropy_sum: return in_place + in_place + reduce + in_place;
+    case OpKind::cross_entropy_backward: return in_place + cast;
+    default: return 0;
+  }
+}
+
+double loss_bytes(const Program& program, const OpSpec& spec) {
+  std::int64_t logits = 0;
+  for (const std::uint32_t read : spec.reads) logits = std::max(logits, program.tensor_specs[read].elements());
+  return loss_pass_bytes(spec.kind) * static_cast<double>(logits);
+}
+
+double memory_bytes(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work) {
+  switch (spec.kind) {
+    case OpKind::norm_weight_gradient: return norm_weight_gradient_bytes(device, program, spec);
+    case OpKind::cross_entropy_max:
+    case OpKind::cross_entropy_sum:
+    case OpKind::cross_entropy_backward: return loss_bytes(program, spec);
+    default: return work.bytes;
+  }
+}
+
 KernelCost memory_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work,
                        bool explain) {
   const bool copy = is_copy(spec.kind);
   const double rate = copy ? device.host_link_bytes_per_s
                            : device.memory_bytes_per_s * bandwidth_share(device.memory, spec.kind);
-  const double bytes = spec.kind == OpKind::norm_weight_gradient ? norm_weight_gradient_bytes(device, program, spec)
-                                                                 : work.bytes;
+  const double bytes = memory_bytes(device, program, spec, work);
   KernelCost result;
   result.seconds = device.kernel_floor_s + bytes / rate;
   if (explain) {
@@ -130,8 +174,11 @@ KernelCost memory_cost(const DeviceModel& device, const Program& program, const 
 double bandwidth_share(const MemoryModel& memory, OpKind kind) {
   switch (kind) {
     case OpKind::norm:
-    case OpKind::norm_backward:
     case OpKind::norm_weight_gradient: return memory.norm;
+    case OpKind::norm_backward: return memory.norm_backward;
+    case OpKind::cross_entropy_max:
+    case OpKind::cross_entropy_sum:
+    case OpKind::cross_entropy_backward:
     case OpKind::adam:
     case OpKind::fill:
     case OpKind::slice:

@@ -6,7 +6,8 @@
 //   waves  = ceil(ceil(m/tm)·ceil(n/tn)·b·s / C), a partial last wave smoothed by `wave_smoothing`
 //   time   = waves · 2·tm·tn·(k/s + k0) / (e·P/C)  [+ split overhead + 4·s·m·n·b bytes when s > 1]
 // and the library is taken to pick the tile and s ∈ {1, 2, 4, 8} of least time. Products with more than
-// `large_flops` lose `large_loss` of the rate per doubling (clocks under load, caches outgrown).
+// `large_flops` lose `large_loss` of the rate per doubling (clocks under load, caches outgrown). A weight gradient adds
+// into the main gradient: its epilogue reads and writes that, 2·bytes − 2·m·n more than a plain one at streaming rate.
 //
 // Fused attention of b·h heads, a query block of B rows visiting K keys on average (under a causal mask half of all
 // and some masked ones) at the efficiency e of its head dimension d, K0 keys of overhead per block:
@@ -14,7 +15,8 @@
 //   time   = (items/C + tail·longest/mean) · item / (e·P/C)
 // (list scheduling: the slowest unit ends at most one longest item after the mean; Graham 1969).
 //
-// Everything else is bound by memory: bytes / (peak bandwidth × the share of its kind).
+// Everything else is bound by memory: bytes / (peak bandwidth × the share of its kind). The loss counts the passes over
+// the logits that an eager framework makes.
 #pragma once
 
 #include "sim/program/program.h"

@@ -51,8 +51,10 @@ void attention_fields(Fields& f, AttentionModel& attention) {
 }
 
 void memory_fields(Fields& f, MemoryModel& memory) {
-  f.number({"streaming", "operands of matmuls, copies, additions, casts, the optimizer", Need::required}, memory.streaming, share);
+  f.number({"streaming", "operands of matmuls, copies, additions, casts, the loss, the optimizer", Need::required},
+           memory.streaming, share);
   f.number({"norm", "normalisations", Need::required}, memory.norm, share);
+  f.number({"norm_backward", "the backward of normalisations", Need::required}, memory.norm_backward, share);
   f.number({"elementwise", "activations, rotary embeddings, softmax, dropout", Need::required}, memory.elementwise,
            share);
   f.text({"source", "what the shares were fitted on", Need::absent}, memory.source);

@@ -12,7 +12,7 @@ DeviceModel round_device() {
   device.peak_fp32_flops_per_s = 1e12;
   device.compute_units = 10;
   device.memory_bytes_per_s = 1e12;
-  device.memory = {1.0, 0.5, 0.25, ""};
+  device.memory = {1.0, 0.5, 0.4, 0.25, ""};
   device.matmul.tiles = {{128, 128, 1.0}};
   device.attention.efficiency = {{64, 0.5, 0.25}, {128, 1.0, 0.5}};
   device.attention.query_block = 128;

@@ -23,7 +23,7 @@ Scenario scenario_of(Cluster cluster) {
   device.peak_fp32_flops_per_s = 1e12;
   device.compute_units = 10;
   device.memory_bytes_per_s = 1e12;
-  device.memory = {1.0, 0.5, 0.25, "memory source"};
+  device.memory = {1.0, 0.5, 0.4, 0.25, "memory source"};
   device.matmul.tiles = {{128, 128, 1.0}};
   device.matmul.source = "matmul source";
   device.kernel_floor_s = 1e-6;
@@ -126,6 +126,52 @@ TEST_CASE("Prices follow the device and the placement of groups", "[cost]") {
   CHECK(price(program, communicators, scenario).host_issue.count() == 0);
   scenario.host = {false, 2e-6};
   CHECK(price(program, communicators, scenario).host_issue == picoseconds_from_seconds(2e-6));
+}
+
+TEST_CASE("A weight gradient reads and writes the main gradient behind its product", "[cost]") {
+  Example example;
+  ProgramBuilder& builder = example.builder;
+  // dW [1280, 1280] = dyᵀ [1280, 1000] · x [1000, 1280]: 100 tiles on 10 units of 1 TFLOP/s.
+  const std::uint32_t activation = builder.tensor_spec(tensor_of("x", 1000, 1280));
+  for (const DType type : {DType::fp32, DType::bf16}) {
+    TensorSpec gradient = tensor_of("gradient", 1280, 1280);
+    gradient.dtype = type;
+    const std::uint32_t main = example.tensor(builder.tensor_spec(gradient));
+    OpSpec op;
+    op.kind = OpKind::matmul;
+    op.phase = Phase::backward_weight;
+    op.attributes.matmul = MatmulForm::weight_gradient;
+    const std::vector<std::uint32_t> reads{example.tensor(activation), example.tensor(activation), main};
+    builder.append(*example.body, op, reads, std::vector{main}, {});
+  }
+  const Program program = builder.take();
+  const Scenario scenario = scenario_of(small_cluster(NodeFabric::nvswitch, 2));
+  const Costs costs = price(program, make_communicators(program), scenario);
+  // The floor, the product at half the rate, and 8 or 4 bytes an element where a plain epilogue writes 2.
+  const double product = 2.0 * 1280 * 1280 * 1000 / 10e12 / 0.5;
+  const double elements = 1280 * 1280;
+  CHECK(seconds_from_picoseconds(costs.compute[0][0]) == Approx(1e-6 + product + 6 * elements / 1e12));
+  CHECK(seconds_from_picoseconds(costs.compute[0][1]) == Approx(1e-6 + product + 2 * elements / 1e12));
+}
+
+TEST_CASE("The loss walks over the logits as an eager framework does", "[cost]") {
+  Example example;
+  ProgramBuilder& builder = example.builder;
+  const std::uint32_t logits = example.tensor(builder.tensor_spec(tensor_of("logits", 1000, 1000)));
+  const std::uint32_t column = builder.tensor_spec(tensor_of("column", 1000, 1));
+  for (const OpKind kind : {OpKind::cross_entropy_max, OpKind::cross_entropy_sum, OpKind::cross_entropy_backward}) {
+    OpSpec op;
+    op.kind = kind;
+    const std::vector<std::uint32_t> reads{example.tensor(column), logits}, writes{example.tensor(column)};
+    builder.append(*example.body, op, reads, writes, {});
+  }
+  const Program program = builder.take();
+  const Scenario scenario = scenario_of(small_cluster(NodeFabric::nvswitch, 2));
+  const Costs costs = price(program, make_communicators(program), scenario);
+  // 1 M logits at 1 TB/s: 10, 28 and 14 bytes each, and the floor.
+  CHECK(seconds_from_picoseconds(costs.compute[0][0]) == Approx(11e-6));
+  CHECK(seconds_from_picoseconds(costs.compute[0][1]) == Approx(29e-6));
+  CHECK(seconds_from_picoseconds(costs.compute[0][2]) == Approx(15e-6));
 }
 
 TEST_CASE("Origins name the model and the source of its constants", "[cost]") {
