@@ -1,8 +1,8 @@
 // What re-emitting one saved tensor does to the peak: the saved bytes fall by bytes × layers of the stage ×
 // micro-batches in flight, the peak by that less the copy that one layer's backward makes again.
 //
-// The tensor is the softmax's output of unfused attention without dropout: the only one of the attention core that
-// the backward reads, so `selective` re-emits it and nothing else is saved or not.
+// The tensor is the softmax's output of unfused attention without dropout: the only one of the attention core
+// that the backward reads, so `selective` re-emits it and nothing else is saved or not.
 #include <catch2/catch.hpp>
 
 #include "sim/lower/lower.h"
@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int64_t s = 128, b = 2, a = 8;
 
-// Long sequences, narrow layers: the scores are the largest tensors by far, and the peak is where their gradients are.
+// Long sequences, narrow layers: the scores are the largest tensors by far, and the peak is where their
+// gradients are.
 DenseOptions options(int tp, int pp, int layers) {
   DenseOptions o;
   o.tp = tp;
@@ -91,7 +92,9 @@ TEST_CASE("re-emitting one tensor under GPipe: all micro-batches are in flight")
   check_peaks(o, [&](int) { return o.micro_batches; });
 }
 
-TEST_CASE("re-emitting one tensor under interleaved 1F1B: 2(p - i - 1) + (v - 1)p + 1 virtual stages are in flight") {
+TEST_CASE(
+    "re-emitting one tensor under interleaved 1F1B: 2(p - i - 1) + (v - 1)p + 1 virtual stages are in "
+    "flight") {
   DenseOptions o = options(1, 4, 2);
   o.vpp = 3;
   check_peaks(o, [&](int stage) { return 2 * (o.pp - stage - 1) + (o.vpp - 1) * o.pp + 1; });

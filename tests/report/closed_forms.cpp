@@ -16,7 +16,8 @@ constexpr double work = 3 * pass;
 // The step takes (m + bubble) × 36 s, and every stage computes m × 36 s of it.
 void check_bubble(const DenseOptions& options, double bubble) {
   for (const Executor executor : {Executor::analytic, Executor::simgrid}) {
-    INFO(name_of(executor) << ", p = " << options.pp << ", v = " << options.vpp << ", m = " << options.micro_batches);
+    INFO(name_of(executor) << ", p = " << options.pp << ", v = " << options.vpp
+                           << ", m = " << options.micro_batches);
     const FinishedRun run(fixed_scenario(options, pass), false, executor);
     const double m = options.micro_batches;
     CHECK(run.report.step_time_s == Approx((m + bubble) * work).epsilon(1e-12));
@@ -31,8 +32,9 @@ void check_bubble(const DenseOptions& options, double bubble) {
 }  // namespace
 
 TEST_CASE("GPipe idles (p - 1)/m of the time that it computes") {
-  // The first input reaches the last stage after p - 1 forwards, the last gradient the first stage after p - 1
-  // backwards; in between no stage waits. It does not matter whether m is below, equal to or a multiple of p.
+  // The first input reaches the last stage after p - 1 forwards, the last gradient the first stage after p -
+  // 1 backwards; in between no stage waits. It does not matter whether m is below, equal to or a multiple of
+  // p.
   for (const int p : {1, 2, 3, 4, 8}) {
     for (const int m : {1, 2, 4, 7, 12}) {
       DenseOptions o = pipeline(p, 1, m);
@@ -67,9 +69,11 @@ TEST_CASE("8 stages, 32 micro-batches, every pass 1,000 s") {
   const DenseOptions interleaved = pipeline(8, 2, 32);
   for (const Executor executor : {Executor::analytic, Executor::simgrid}) {
     INFO(name_of(executor));
-    // 32 micro-batches of F + B + W = 3,000 s, and the first and last one pass through 7 further stages: 7 × 3,000.
+    // 32 micro-batches of F + B + W = 3,000 s, and the first and last one pass through 7 further stages: 7 ×
+    // 3,000.
     CHECK(step(plain, executor) == 32 * 3000 + 7 * 3000);  // 117,000
-    // Behind the send, W no longer delays the stages before: the gradient passes through 7 stages in 7 × 1,000.
+    // Behind the send, W no longer delays the stages before: the gradient passes through 7 stages in 7 ×
+    // 1,000.
     CHECK(step(deferred, executor) == 32 * 3000 + 7 * 2000);  // 110,000
     // Half the layers per virtual stage: half the bubble.
     CHECK(step(interleaved, executor) == 32 * 3000 + 7 * 3000 / 2.);  // 106,500

@@ -1,7 +1,6 @@
-// Folding changes nothing but the time that a run takes: the same report and the same slices for the kept ranks,
-// whatever the lowering. The classes are those that can be derived by hand.
+// Folding changes nothing but the time that a run takes: the same report and the same slices for the kept
+// ranks, whatever the lowering. The classes are those that can be derived by hand.
 #include <catch2/catch.hpp>
-
 #include <map>
 #include <tuple>
 
@@ -52,8 +51,10 @@ void check_folded(const Scenario& scenario, int classes) {
   }
   for (const RankTimeline& timeline : folded.replayed.timelines) {
     INFO("rank " << timeline.rank);
-    const std::vector<Slice>& slices = whole.replayed.timelines[static_cast<std::size_t>(timeline.rank)].slices;
-    CHECK(std::equal(timeline.slices.begin(), timeline.slices.end(), slices.begin(), slices.end(), same_slice));
+    const std::vector<Slice>& slices =
+        whole.replayed.timelines[static_cast<std::size_t>(timeline.rank)].slices;
+    CHECK(
+        std::equal(timeline.slices.begin(), timeline.slices.end(), slices.begin(), slices.end(), same_slice));
   }
 }
 
@@ -69,9 +70,11 @@ struct Degrees {
   int tp, pp, dp;
 };
 
-// Ranks of a stage are alike wherever every one has the same neighbours. All of these put the groups of a stage on
-// the nodes in the same way: tensor-parallel groups inside a node, data-parallel ones all inside or all across.
-constexpr Degrees degrees[] = {{1, 1, 16}, {2, 1, 8}, {8, 1, 2}, {1, 2, 8}, {4, 2, 2}, {8, 2, 1}, {2, 4, 2}, {1, 8, 2}};
+// Ranks of a stage are alike wherever every one has the same neighbours. All of these put the groups of a
+// stage on the nodes in the same way: tensor-parallel groups inside a node, data-parallel ones all inside or
+// all across.
+constexpr Degrees degrees[] = {{1, 1, 16}, {2, 1, 8}, {8, 1, 2}, {1, 2, 8},
+                               {4, 2, 2},  {8, 2, 1}, {2, 4, 2}, {1, 8, 2}};
 
 DenseOptions options_of(const Degrees& d) {
   DenseOptions o;
@@ -97,7 +100,8 @@ void check_classes(const Program& program, const RankClasses& classes, const Key
   using Key = std::decay_t<decltype(key_of(0, 0, 0))>;
   std::map<Key, std::uint32_t> class_of_key;
   for (int rank = 0; rank < program.ranks(); ++rank) {
-    const Key key = key_of(grid.coordinate(rank, Axis::tp), grid.coordinate(rank, Axis::dp), grid.coordinate(rank, Axis::pp));
+    const Key key = key_of(grid.coordinate(rank, Axis::tp), grid.coordinate(rank, Axis::dp),
+                           grid.coordinate(rank, Axis::pp));
     const std::uint32_t c = classes.class_of[static_cast<std::size_t>(rank)];
     INFO("rank " << rank);
     CHECK(class_of_key.try_emplace(key, c).first->second == c);
@@ -106,9 +110,8 @@ void check_classes(const Program& program, const RankClasses& classes, const Key
 }
 
 RankClasses folded(const Scenario& scenario, const Program& program) {
-  return fold_ranks(program, perturbation_keys(scenario.perturb, scenario.cluster), [&](std::span<const int> ranks) {
-    return placement_signature(scenario.cluster, ranks);
-  });
+  return fold_ranks(program, perturbation_keys(scenario.perturb, scenario.cluster),
+                    [&](std::span<const int> ranks) { return placement_signature(scenario.cluster, ranks); });
 }
 
 Perturbation slow_rank(int rank) {
@@ -188,8 +191,8 @@ TEST_CASE("Folding changes nothing where ranks are perturbed") {
   for_each_layout([](const DenseOptions& o) {
     Scenario s = on_h100(o);
     s.perturb = {slow_rank(5)};
-    // One slow rank tells its stage's ranks apart by two questions, and through the pipeline those of all stages:
-    // is it in the column of the slow rank (same tp), is it in its row (same dp)?
+    // One slow rank tells its stage's ranks apart by two questions, and through the pipeline those of all
+    // stages: is it in the column of the slow rank (same tp), is it in its row (same dp)?
     const int columns = o.tp > 1 ? 2 : 1;
     const int rows = o.dp > 1 ? 2 : 1;
     check_folded(s, columns * rows * o.pp);
@@ -220,10 +223,10 @@ TEST_CASE("W1 folds to one class per stage, with any number of replicas") {
 }
 
 TEST_CASE("One slow rank splits exactly what it reaches") {
-  // 8 × 2 × 8 as W1, smaller. In the stage of the slow rank four kinds of ranks are left: the slow one, the other 7 of
-  // its tensor-parallel group (same dp), its data-parallel partner (same tp), and the 7 others, which share no group
-  // with it but one with its partner. A pipeline neighbour has the tp and dp of the rank that it talks to, so the same
-  // four kinds exist in every stage.
+  // 8 × 2 × 8 as W1, smaller. In the stage of the slow rank four kinds of ranks are left: the slow one, the
+  // other 7 of its tensor-parallel group (same dp), its data-parallel partner (same tp), and the 7 others,
+  // which share no group with it but one with its partner. A pipeline neighbour has the tp and dp of the rank
+  // that it talks to, so the same four kinds exist in every stage.
   DenseOptions o;
   o.tp = 8;
   o.pp = 8;
@@ -243,9 +246,11 @@ TEST_CASE("One slow rank splits exactly what it reaches") {
   }
 }
 
-TEST_CASE("One slow rank among optimizer instances: data-parallel ranks are told apart by their shard and instance") {
-  // dp 4 in 2 instances: shards over {0, 1} and {2, 3}, sums over {0, 2} and {1, 3}. Seen from the slow dp 1 there are
-  // the rank itself, 0 (its shard group), 3 (its instance group) and 2 (neither).
+TEST_CASE(
+    "One slow rank among optimizer instances: data-parallel ranks are told apart by their shard and "
+    "instance") {
+  // dp 4 in 2 instances: shards over {0, 1} and {2, 3}, sums over {0, 2} and {1, 3}. Seen from the slow dp 1
+  // there are the rank itself, 0 (its shard group), 3 (its instance group) and 2 (neither).
   DenseOptions o;
   o.tp = 2;
   o.dp = 4;
@@ -260,8 +265,8 @@ TEST_CASE("One slow rank among optimizer instances: data-parallel ranks are told
 }
 
 TEST_CASE("A slow node splits its ranks, and what they reach") {
-  // Node 3 holds tp 0 to 7 of dp 0 in stage 1. Its ranks are told apart, hence so is every tp; of the dp there are two
-  // kinds, the one of the node and the other.
+  // Node 3 holds tp 0 to 7 of dp 0 in stage 1. Its ranks are told apart, hence so is every tp; of the dp
+  // there are two kinds, the one of the node and the other.
   DenseOptions o;
   o.tp = 8;
   o.pp = 4;
