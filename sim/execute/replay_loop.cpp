@@ -43,7 +43,8 @@ ReplayLoop::ReplayLoop(const ReplayInput& input, const Perturbations& perturbati
     r.perturbed = perturbations.slows(r.rank);
     r.ends = ends_.data() + slots;
     r.lanes = lanes_.data() + p * tables_.streams();
-    r.host.time = -input.costs->host_issue;  // the first op is issued at 0
+    const bool free = r.body->ops.empty() || r.body->ops.front().same_call;
+    r.host.time = free ? Picoseconds{0} : -input.costs->host_issue;  // the first op is issued at 0
     slots += 2 * r.body->slots;
     result_.timelines[p].rank = r.rank;
     result_.timelines[p].slices.resize(r.body->ops.size());
@@ -97,7 +98,7 @@ void ReplayLoop::run(std::uint32_t player) {
 bool ReplayLoop::issue_next(std::uint32_t player) {
   RankState& r = ranks_[player];
   const OpEntry& op = r.body->ops[r.next.op];
-  Issue issue{r.host.time + input_.costs->host_issue, r.host.held_by};
+  Issue issue{r.host.time + (op.same_call ? Picoseconds{0} : input_.costs->host_issue), r.host.held_by};
   if (r.sync.op != no_op) {
     const Picoseconds end = r.end_of(r.body->ops[r.sync.op].slot, r.sync.step);
     if (end == unknown_time) return false;

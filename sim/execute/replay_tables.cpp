@@ -117,6 +117,7 @@ void ReplayTables::add_bodies(const ReplayInput& input) {
       entry.communication = is_communication(spec.kind);
       entry.collective = is_collective(spec.kind);
       entry.sync = spec.sync;
+      entry.same_call = spec.same_call;
       if (!entry.communication) entry.duration = input.costs->compute[b][i];
       if (entry.collective) entry.channel = channel_of(channels_, spec.group, spec.stream);
       for (std::uint32_t m = 0; m < op.message_count; ++m) {

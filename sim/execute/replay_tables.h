@@ -35,6 +35,7 @@ struct OpEntry {
   bool communication = false;
   bool collective = false;
   bool sync = false;
+  bool same_call = false;
 };
 
 struct BodyTable {

@@ -70,6 +70,7 @@ class Chunker {
 
   // Chunk `c` of an op: of every operand with tokens its part. Weights and biases stay whole.
   BlockOp chunk(BlockOp op, std::size_t c) {
+    op.spec.same_call = c > 0;
     for (Value& v : op.reads) {
       if (block_.values[v].role != Role::parameter) v = parts_of(v)[c];
     }

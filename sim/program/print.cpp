@@ -92,6 +92,7 @@ class Printer {
     std::string where = fmt::format(" on {}", program_.streams[spec.stream].name);
     if (spec.group != no_group) where += fmt::format(" over {}", program_.groups[spec.group].name);
     if (spec.sync) where += ", holds the host";
+    if (spec.same_call) where += ", of the same call";
     line("{}{}", describe_op(program_, body, index), where);
     print_operands(body, "reads", program_.reads(body, op));
     print_operands(body, "writes", program_.writes(body, op));

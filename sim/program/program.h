@@ -183,6 +183,7 @@ struct OpSpec {
   std::uint8_t module = 0;    // index into Program::grids
   std::uint16_t group = no_group;
   bool sync = false;          // holds the host until it ends
+  bool same_call = false;     // issued by the host call of an op before it, at no cost of its own: a later chunk
   OpAttributes attributes;
   std::string label;          // what it computes: "qkv", "attention", "fc1 gather", …
   std::vector<std::uint32_t> reads;

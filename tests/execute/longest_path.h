@@ -117,7 +117,8 @@ class LongestPath {
     const std::vector<At> before = earlier(rank, step, op);
     n.issue = 0;
     if (!before.empty()) {
-      n.issue = issue(rank, before[0].step, before[0].op) + in_.costs.host_issue.count();
+      const std::int64_t call = spec(rank, op).same_call ? 0 : in_.costs.host_issue.count();
+      n.issue = issue(rank, before[0].step, before[0].op) + call;
       if (spec(rank, before[0].op).sync) n.issue = std::max(n.issue, end(rank, before[0].step, before[0].op));
     }
     return n.issue;

@@ -131,6 +131,7 @@ class Generator {
     spec.stream = stream;
     spec.label = "event " + std::to_string(events_++);  // an op spec, hence a cost, of its own
     spec.sync = options_.host && one_in(8);
+    spec.same_call = options_.host && one_in(4);
     return spec;
   }
 
