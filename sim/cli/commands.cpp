@@ -204,7 +204,8 @@ ExitCode explain(const CommandLine& line, Console& console, const volatile int& 
   const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
   Explanation explanation = explain_report(run.view(), run.report);
   if (!run.scenario.perturb.empty()) {
-    explain_delay(explanation, run.view(), run.report, unperturbed_step_s(run, settings));
+    explain_delay(explanation, run.view(), run.report, unperturbed_step_s(run, settings),
+                  steps_without_s(run, settings));
   }
   console.result(line.json ? explanation_json(explanation) : explanation_text(explanation));
   if (line.stats) console.message(stats_table(run));
