@@ -14,6 +14,7 @@
 #include "sim/report/explain.h"
 #include "sim/report/report_json.h"
 #include "sim/report/report_table.h"
+#include "sim/trace/atomic_file.h"
 #include "sim/trace/trace_writer.h"
 
 namespace meshweave {
@@ -63,7 +64,17 @@ void check_ranks(const TraceRequest& request, int ranks) {
   }
 }
 
+// A trace never takes the place of the scenario that it is of; what cannot be written is said before the run.
+void check_trace_file(const CommandLine& line) {
+  std::error_code ignored;  // of files that do not exist
+  if (fs::equivalent(line.trace_file, line.targets.front(), ignored)) {
+    throw UsageError(fmt::format("--trace: {} is the scenario", line.trace_file), "for example --trace trace.json.gz");
+  }
+  file_to_replace(line.trace_file);
+}
+
 ExitCode run_one(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  if (!line.trace_file.empty()) check_trace_file(line);
   const RunSettings settings = settings_of(line, console, interrupt);
   const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
   if (!line.trace_file.empty()) {
@@ -193,7 +204,8 @@ ExitCode explain(const CommandLine& line, Console& console, const volatile int& 
   const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
   Explanation explanation = explain_report(run.view(), run.report);
   if (!run.scenario.perturb.empty()) {
-    explain_delay(explanation, run.view(), run.report, unperturbed_step_s(run, settings));
+    explain_delay(explanation, run.view(), run.report, unperturbed_step_s(run, settings),
+                  steps_without_s(run, settings));
   }
   console.result(line.json ? explanation_json(explanation) : explanation_text(explanation));
   if (line.stats) console.message(stats_table(run));

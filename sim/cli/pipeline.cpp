@@ -61,6 +61,11 @@ ReplayInput input_of(const RunOutcome& run, const std::vector<Perturbation>* per
   return input;
 }
 
+// The step time of the outcome's program under other perturbations. Classes stay: they only tell more ranks apart.
+double step_with_s(const RunOutcome& run, const std::vector<Perturbation>& perturb, const RunSettings& settings) {
+  return seconds_from_picoseconds(replay(input_of(run, &perturb), settings.executor, settings.interrupt).step);
+}
+
 }  // namespace
 
 double RunOutcome::wall_s() const {
@@ -112,8 +117,18 @@ RunOutcome read_and_run(const std::string& path, const std::vector<Override>& ov
 }
 
 double unperturbed_step_s(const RunOutcome& outcome, const RunSettings& settings) {
-  const std::vector<Perturbation> none;
-  return seconds_from_picoseconds(replay(input_of(outcome, &none), settings.executor, settings.interrupt).step);
+  return step_with_s(outcome, {}, settings);
+}
+
+std::vector<double> steps_without_s(const RunOutcome& outcome, const RunSettings& settings) {
+  const std::vector<Perturbation>& all = outcome.scenario.perturb;
+  std::vector<double> steps;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    std::vector<Perturbation> others = all;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(p));
+    steps.push_back(step_with_s(outcome, others, settings));
+  }
+  return steps;
 }
 
 }  // namespace meshweave

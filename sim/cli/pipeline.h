@@ -60,5 +60,7 @@ Program lower_verified(const Scenario& scenario);
 
 // The outcome's program replayed as if nothing were perturbed: the step time without perturbations, in seconds.
 double unperturbed_step_s(const RunOutcome& outcome, const RunSettings& settings);
+// The same without one perturbation each, as Scenario::perturb.
+std::vector<double> steps_without_s(const RunOutcome& outcome, const RunSettings& settings);
 
 }  // namespace meshweave

@@ -7,6 +7,7 @@
 //       logits                    10.3
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,10 @@ struct ExplainedNumber {
   std::string unit;  // "s", "bytes", "1", …
   std::string rule;  // how the parts come about
   std::vector<ExplainedPart> parts;  // their sum is `value`
+  std::string source = {};  // of the constants in the rule; empty for none
 };
 
-// One op spec among those that take most time.
+// The ops of one kind, label and phase, among those that take most time.
 struct ExplainedOp {
   std::string label;
   std::string kind;
@@ -39,10 +41,12 @@ struct ExplainedOp {
   std::string source;   // of the constants
 };
 
-// A perturbation of the scenario and how much of the critical path lies on what it slows.
+// A perturbation of the scenario: how much later the step ends for it, the others being as they are, and how much of
+// the critical path lies on what it slows.
 struct ExplainedDelay {
   std::string what;     // "rank 3: compute × 1.5"
-  double path_s = 0;
+  double delay_s = 0;
+  std::optional<double> path_s;  // none for jitter, which touches all ranks
 };
 
 struct Explanation {
@@ -50,6 +54,7 @@ struct Explanation {
   std::vector<ExplainedNumber> numbers;
   std::vector<ExplainedOp> ops;           // those of most compute time, then those of most transfer time
   std::vector<ExplainedPart> path;        // the critical path by stage, in seconds
+  std::vector<ExplainedPart> path_kinds;  // and by what it consists of
   std::string slowest;                    // one sentence on who delays the step
   // Of scenarios that are perturbed:
   double unperturbed_step_s = 0;
@@ -58,8 +63,10 @@ struct Explanation {
 };
 
 Explanation explain_report(const RunView& run, const Report& report);
-// Adds who delays the step, and by how much against the step without perturbations.
-void explain_delay(Explanation& explanation, const RunView& run, const Report& report, double unperturbed_step_s);
+// Adds who delays the step, and by how much against the step without perturbations. `step_without_s` are the step
+// times without one perturbation each, as Scenario::perturb.
+void explain_delay(Explanation& explanation, const RunView& run, const Report& report, double unperturbed_step_s,
+                   const std::vector<double>& step_without_s);
 
 std::string explanation_text(const Explanation& explanation);
 std::string explanation_json(const Explanation& explanation);

@@ -1,6 +1,8 @@
 // The two forms of an explanation: text for people, JSON for programs.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "sim/report/explain.h"
@@ -12,16 +14,37 @@ namespace {
 
 constexpr std::size_t most_parts = 12;  // in text; JSON has all of them
 
+// The sources of an explanation, in order of first use, each printed once.
+class Sources {
+ public:
+  // "[2]"
+  std::string mark(const std::string& source) {
+    const auto known = std::find(texts_.begin(), texts_.end(), source);
+    const auto number = known - texts_.begin() + 1;
+    if (known == texts_.end()) texts_.push_back(source);
+    return fmt::format("[{}]", number);
+  }
+  std::string list() const {
+    std::string out = texts_.empty() ? "" : "\nsources\n";
+    for (std::size_t i = 0; i < texts_.size(); ++i) out += fmt::format("  [{}] {}\n", i + 1, texts_[i]);
+    return out;
+  }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
 std::string value_text(double value, const std::string& unit) {
   if (unit == "s") return seconds_text(value);
   if (unit == "bytes") return gigabytes_text(value);
-  if (unit == "1") return fmt::format("{:.6g}", value);
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  if (unit == "1") return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value);
   return fmt::format("{:.6g} {}", value, unit);
 }
 
-void number_text(std::string& out, const ExplainedNumber& number) {
-  fmt::format_to(std::back_inserter(out), "\n{} = {}\n  {}\n", number.key, value_text(number.value, number.unit),
-                 number.rule);
+void number_text(std::string& out, const ExplainedNumber& number, Sources& sources) {
+  fmt::format_to(std::back_inserter(out), "\n{} = {}\n  {}{}\n", number.key, value_text(number.value, number.unit),
+                 number.rule, number.source.empty() ? "" : " " + sources.mark(number.source));
   std::vector<std::vector<std::string>> rows;
   double rest = 0;
   for (std::size_t i = 0; i < number.parts.size(); ++i) {
@@ -38,13 +61,13 @@ void number_text(std::string& out, const ExplainedNumber& number) {
   out += aligned_table(rows, 1);
 }
 
-void ops_text(std::string& out, const Explanation& explanation, bool communication) {
+void ops_text(std::string& out, const Explanation& explanation, bool communication, Sources& sources) {
   out += communication ? "\ncommunications of most transfer time (mean over ranks, hidden or not)\n"
                        : "\nops of most compute time (mean over ranks)\n";
   for (const ExplainedOp& op : explanation.ops) {
     if (op.communication != communication) continue;
-    fmt::format_to(std::back_inserter(out), "  {:>9}  {} {}, {}, {} executions\n             {}\n             source: {}\n",
-                   seconds_text(op.seconds), op.kind, op.label, op.phase, op.executions, op.cost, op.source);
+    fmt::format_to(std::back_inserter(out), "  {:>9}  {} {}, {}, {}\n             {} {}\n", seconds_text(op.seconds),
+                   op.kind, op.label, op.phase, count_text(op.executions, "execution"), op.cost, sources.mark(op.source));
   }
 }
 
@@ -52,14 +75,18 @@ void ops_text(std::string& out, const Explanation& explanation, bool communicati
 
 std::string explanation_text(const Explanation& explanation) {
   std::string out = explanation.title + "\n";
-  for (const ExplainedNumber& number : explanation.numbers) number_text(out, number);
-  ops_text(out, explanation, false);
-  ops_text(out, explanation, true);
+  Sources sources;
+  for (const ExplainedNumber& number : explanation.numbers) number_text(out, number, sources);
+  ops_text(out, explanation, false, sources);
+  ops_text(out, explanation, true, sources);
+  out += sources.list();
   out += "\nwho delays the step\n  " + explanation.slowest + "\n";
   std::vector<std::vector<std::string>> rows;
   for (const ExplainedPart& part : explanation.path) rows.push_back({"    " + part.name, seconds_text(part.value)});
+  for (const ExplainedPart& part : explanation.path_kinds) rows.push_back({"    " + part.name, seconds_text(part.value)});
   for (const ExplainedDelay& delay : explanation.delays) {
-    rows.push_back({"    on the critical path: " + delay.what, seconds_text(delay.path_s)});
+    rows.push_back({"    delay by " + delay.what, seconds_text(delay.delay_s)});
+    if (delay.path_s) rows.push_back({"    on the critical path: " + delay.what, seconds_text(*delay.path_s)});
   }
   return out + aligned_table(rows, 1);
 }
@@ -75,6 +102,7 @@ std::string explanation_json(const Explanation& explanation) {
     out.field("value", number.value);
     out.field("unit", number.unit);
     out.field("rule", number.rule);
+    if (!number.source.empty()) out.field("source", number.source);
     out.key("parts"), out.array();
     for (const ExplainedPart& part : number.parts) {
       out.object(), out.field("name", part.name), out.field("value", part.value), out.end();
@@ -103,6 +131,11 @@ std::string explanation_json(const Explanation& explanation) {
     out.object(), out.field("name", part.name), out.field("value", part.value), out.end();
   }
   out.end();
+  out.key("by_kind"), out.array();
+  for (const ExplainedPart& part : explanation.path_kinds) {
+    out.object(), out.field("name", part.name), out.field("value", part.value), out.end();
+  }
+  out.end();
   out.end();
   if (!explanation.delays.empty()) {
     out.key("perturbation"), out.object();
@@ -110,7 +143,9 @@ std::string explanation_json(const Explanation& explanation) {
     out.field("delay_s", explanation.delay_s);
     out.key("causes"), out.array();
     for (const ExplainedDelay& delay : explanation.delays) {
-      out.object(), out.field("what", delay.what), out.field("critical_path_s", delay.path_s), out.end();
+      out.object(), out.field("what", delay.what), out.field("delay_s", delay.delay_s);
+      if (delay.path_s) out.field("critical_path_s", *delay.path_s);
+      out.end();
     }
     out.end();
     out.end();

@@ -9,7 +9,7 @@
 namespace meshweave {
 
 struct MemoryPart {
-  std::string name;        // of the first tensor on the storage
+  std::string name;        // of the first tensor on the storage; without the number of a bucket
   std::int64_t count = 0;  // storages
   std::int64_t bytes = 0;
 };

@@ -1,5 +1,8 @@
 #include "sim/report/path_report.h"
 
+#include <algorithm>
+#include <span>
+
 namespace meshweave {
 namespace {
 
@@ -18,11 +21,36 @@ std::uint64_t last_node(const RunView& run) {
   return last;
 }
 
-bool is_slowed(const Perturbation& p, const Cluster& cluster, int rank) {
+// Whether a communication of `rank` uses the perturbed link: its owner takes part, and so does a rank to which the
+// link leads.
+bool uses_link(const RunView& run, const Perturbation& p, int rank, const Body& body, const Op& op) {
+  const Cluster& cluster = run.scenario.cluster;
+  const auto leads_to = [&](int other) {
+    const bool other_node = cluster.node_of(other) != cluster.node_of(p.index);
+    return other != p.index && other_node == (p.link == "nic");
+  };
+  const OpSpec& spec = run.program.spec(op);
+  if (is_collective(spec.kind)) {
+    const Communicators::Of& group = run.communicators.by_group[spec.group];
+    const std::span<const int> members = group.of(group.instance_of[static_cast<std::size_t>(rank)]);
+    return std::find(members.begin(), members.end(), p.index) != members.end() &&
+           std::any_of(members.begin(), members.end(), leads_to);
+  }
+  const std::span<const Message> messages = run.program.messages(body, op);
+  return std::any_of(messages.begin(), messages.end(), [&](const Message& m) {
+    const int peer = run.program.peer_rank(rank, run.program.peers[m.peer]);
+    return rank == p.index ? leads_to(peer) : peer == p.index && leads_to(rank);
+  });
+}
+
+// Whether an op of `rank` is one that the perturbation makes slower or faster. Jitter touches all compute ops, so it
+// has none of its own.
+bool touches(const RunView& run, const Perturbation& p, int rank, const Body& body, const Op& op) {
+  const LaneKind lane = lane_kind(run.program.streams[run.program.spec(op).stream].kind);
   switch (p.target) {
-    case PerturbTarget::rank: return p.index == rank;
-    case PerturbTarget::node: return cluster.node_of(rank) == p.index;
-    case PerturbTarget::link: return p.index == rank;
+    case PerturbTarget::rank: return lane == LaneKind::compute && p.index == rank;
+    case PerturbTarget::node: return lane == LaneKind::compute && run.scenario.cluster.node_of(rank) == p.index;
+    case PerturbTarget::link: return lane == LaneKind::communication && uses_link(run, p, rank, body, op);
     case PerturbTarget::jitter: return false;
   }
   return false;
@@ -67,14 +95,15 @@ PathReport make_path_report(const RunView& run, const StageIndex& index) {
       continue;
     }
     const Body& body = run.body_of_class(c);
-    const StreamKind stream = run.program.streams[run.program.spec(body.ops[op_of_node(piece.node)]).stream].kind;
+    const Op& op = body.ops[op_of_node(piece.node)];
+    const StreamKind stream = run.program.streams[run.program.spec(op).stream].kind;
     switch (lane_kind(stream)) {
       case LaneKind::compute: report.compute_s += seconds; break;
       case LaneKind::copy: report.copy_s += seconds; break;
       case LaneKind::communication: report.transfer_s[static_cast<std::size_t>(stream)] += seconds; break;
     }
     for (std::size_t p = 0; p < run.scenario.perturb.size(); ++p) {
-      if (is_slowed(run.scenario.perturb[p], run.scenario.cluster, rank)) report.by_perturbation[p] += seconds;
+      if (touches(run, run.scenario.perturb[p], rank, body, op)) report.by_perturbation[p] += seconds;
     }
   }
   return report;

@@ -90,7 +90,7 @@ struct PathReport {
   double start_s = 0;                                   // nothing known released the op
   std::array<double, stream_kind_count> transfer_s{};   // by kind of stream
   std::vector<double> by_stage;                         // as Report::stages
-  std::vector<double> by_perturbation;                  // as Scenario::perturb: compute on the slowed ranks
+  std::vector<double> by_perturbation;                  // as Scenario::perturb: ops that it touches; 0 for jitter
 };
 
 struct Report {

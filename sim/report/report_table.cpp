@@ -24,21 +24,25 @@ std::string published_note(const RunView& run, const Report& report, std::string
 }
 
 void line(std::string& out, std::string_view name, std::string_view value, std::string_view note = {}) {
-  const std::size_t width = width_of(value);
-  fmt::format_to(Text(out), "  {:<20}{}{}{}\n", name, std::string(width < 16 ? 16 - width : 0, ' '), value, note);
+  // A long name takes the place of the spaces before the value.
+  constexpr std::size_t columns = 36;
+  const std::size_t width = std::max(width_of(name), std::size_t{20}) + width_of(value);
+  fmt::format_to(Text(out), "  {:<20}{}{}{}\n", name, std::string(width < columns ? columns - width : 1, ' '), value, note);
 }
 
 void head(std::string& out, const RunView& run) {
   const Scenario& s = run.scenario;
   const Cluster& cluster = s.cluster;
   out += s.name.empty() ? s.file : s.name;
-  fmt::format_to(Text(out), "\n  {} × {} ({} nodes), {}\n", run.program.ranks(), cluster.node.device.name,
-                 (run.program.ranks() + cluster.node.gpus - 1) / cluster.node.gpus, name_of(run.executor));
+  fmt::format_to(Text(out), "\n  {} × {} ({}), {}\n", run.program.ranks(), cluster.node.device.name,
+                 count_text((run.program.ranks() + cluster.node.gpus - 1) / cluster.node.gpus, "node"),
+                 name_of(run.executor));
   fmt::format_to(Text(out), "  {}\n", layout_text(s));
   const std::size_t sink = sink_module(s.model);
-  fmt::format_to(Text(out), "  batch {}, {} micro-batch{} of {} per replica, sequence {}, schedule {}\n\n", s.batch.global,
+  fmt::format_to(Text(out), "  batch {}, {} micro-batch{} of {} per replica, sequence {}, schedule {}{}\n\n", s.batch.global,
                  s.micro_batches(sink), s.micro_batches(sink) == 1 ? "" : "es", s.batch.micro,
-                 s.model[sink].shape.sequence, name_of(s.schedule.kind));
+                 s.model[sink].shape.sequence, name_of(s.schedule.kind),
+                 s.pass == Pass::forward ? ", forward only" : "");
 }
 
 void rates(std::string& out, const RunView& run, const Report& r) {
@@ -120,6 +124,17 @@ void memory(std::string& out, const Report& r) {
                    name_of(m.verdict), gigabytes_text(static_cast<double>(m.headroom_bytes()))));
 }
 
+// "slowed rank 3", "slowed nic of rank 3"
+std::string slowed_text(const Perturbation& p) {
+  switch (p.target) {
+    case PerturbTarget::rank: return fmt::format("slowed rank {}", p.index);
+    case PerturbTarget::node: return fmt::format("slowed node {}", p.index);
+    case PerturbTarget::link: return fmt::format("slowed {} of rank {}", p.link, p.index);
+    case PerturbTarget::jitter: return "jitter";
+  }
+  return {};
+}
+
 void path(std::string& out, const RunView& run, const Report& r) {
   out += "\ncritical path\n";
   const auto part = [&](std::string_view name, double seconds) {
@@ -134,9 +149,7 @@ void path(std::string& out, const RunView& run, const Report& r) {
   part("start of the step", r.path.start_s);
   for (std::size_t p = 0; p < r.path.by_perturbation.size(); ++p) {
     const Perturbation& perturbation = run.scenario.perturb[p];
-    if (perturbation.target == PerturbTarget::jitter) continue;
-    const std::string_view what = perturbation.target == PerturbTarget::node ? "node" : "rank";
-    part(fmt::format("on slowed {} {}", what, perturbation.index), r.path.by_perturbation[p]);
+    if (perturbation.slows()) part("on " + slowed_text(perturbation), r.path.by_perturbation[p]);
   }
 }
 
@@ -153,6 +166,10 @@ std::string seconds_text(double seconds) {
 std::string percent_text(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
 std::string gigabytes_text(double bytes) { return fmt::format("{:.2f} GB", bytes * 1e-9); }
+
+std::string count_text(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 std::string tokens_text(double tokens_per_s) {
   return tokens_per_s >= 100 ? fmt::format("{:.0f}", tokens_per_s) : fmt::format("{:.4g}", tokens_per_s);

@@ -27,6 +27,7 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows, std
 std::string seconds_text(double seconds);
 std::string percent_text(double fraction);  // "12.3 %"
 std::string gigabytes_text(double bytes);   // "71.20 GB"
+std::string count_text(std::int64_t count, std::string_view noun);  // "1 rank", "2 ranks"
 std::string tokens_text(double tokens_per_s);  // "665154", "12.34" below 100
 
 }  // namespace meshweave

@@ -137,6 +137,7 @@ void resolve_defaults(ScenarioForm& form, const InputFile& file) {
   Scenario& s = form.scenario;
   form.schema.clear();
   s.file = file.name;
+  s.seed = static_cast<std::uint64_t>(form.seed);
   if (s.name.empty()) s.name = std::filesystem::path(file.name).stem().string();
   if (s.precision.activations == DType::uint8) s.precision.activations = s.precision.parameters;
   if (s.host.issue_s < 0) s.host.issue_s = s.cluster.node.device.host_issue_s;

@@ -106,6 +106,8 @@ struct Perturbation {
   double compute_time = 1;           // factor on compute durations (rank, node)
   double bandwidth = 1;              // factor on the link's bandwidth (link)
   double sigma = 0;                  // jitter: durations × exp(sigma·normal), mean-corrected
+
+  bool slows() const { return compute_time > 1 || bandwidth < 1 || sigma > 0; }
 };
 
 // A published result, shown beside ours: result keys to values, in the result's units.

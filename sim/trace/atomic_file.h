@@ -1,5 +1,8 @@
 // A file that appears whole or not at all: written under a temporary name beside its target and renamed when it is
 // complete. Destroyed before commit(), it leaves nothing behind. Names that end in ".gz" are compressed.
+//
+// A rename replaces whatever has the name, so the target is a regular file or nothing yet; symbolic links are followed
+// and stay.
 #pragma once
 
 #include <string>
@@ -8,6 +11,10 @@
 struct gzFile_s;
 
 namespace meshweave {
+
+// The file that writing to `path` creates or replaces: `path` with its symbolic links followed. Throws IoError where
+// something that is no regular file stands there, or the file behind standard output or error.
+std::string file_to_replace(const std::string& path);
 
 class AtomicFile {
  public:
@@ -22,7 +29,8 @@ class AtomicFile {
  private:
   [[noreturn]] void fail(std::string_view what);
 
-  std::string path_;
+  std::string path_;       // as the caller names it
+  std::string target_;
   std::string temporary_;
   gzFile_s* file_ = nullptr;
 };

@@ -115,6 +115,25 @@ TEST_CASE("run --set overrides a value") {
   CHECK(Json::parse(run.out)["ranks"] == 8);
 }
 
+TEST_CASE("The seed decides what jitter draws, and stands in report and trace") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const std::string file = folder.file("t.json");
+  const auto run = [&](const std::string& seed) {
+    const Finished ended = meshweave_command({"run", path, "--set", R"(/perturb=[{"jitter":0.2}])", "--set",
+                                              "/seed=" + seed, "--json", "--no-timing", "--trace", file, "--ranks", "0"});
+    REQUIRE(ended.code == 0);
+    return Json::parse(ended.out);
+  };
+  const Json seven = run("7");
+  CHECK(seven["provenance"]["seed"] == 7);
+  CHECK(read_trace(file).provenance.seed == 7);
+  CHECK(run("7") == seven);
+  const Json eight = run("8");
+  CHECK(eight["provenance"]["seed"] == 8);
+  CHECK(eight["step_time_s"] != seven["step_time_s"]);
+}
+
 TEST_CASE("A folder gives one row per scenario, in order of name, with errors for bad ones") {
   const TemporaryFolder folder;
   folder.write("b.json", small_scenario);
@@ -220,6 +239,21 @@ TEST_CASE("run --trace writes a file that reads back; the choice of ranks is kep
   CHECK(folder.names() == std::vector<std::string>{"small.json", "t.json.gz"});
 }
 
+TEST_CASE("run --trace replaces neither the scenario nor what is no file, and says so before the run") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished itself = meshweave_command({"run", path, "--trace", folder.path() + "/./small.json"});
+  CHECK(itself.code == 2);
+  CHECK(itself.err.find("small.json is the scenario") != std::string::npos);
+  const Finished at_folder = meshweave_command({"run", path, "--trace", folder.path()});
+  CHECK(at_folder.code == 4);
+  CHECK(at_folder.err.find("is a folder; a regular file can be written") != std::string::npos);
+  CHECK(at_folder.out.empty());
+  CHECK(folder.names() == std::vector<std::string>{"small.json"});
+  std::ifstream kept(path);
+  CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == small_scenario);
+}
+
 TEST_CASE("check prints the resolved scenario, which is a scenario again") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
@@ -243,7 +277,8 @@ TEST_CASE("explain says where the numbers come from") {
   const std::string path = folder.write("small.json", small_scenario);
   const Finished text = meshweave_command({"explain", path});
   CHECK(text.code == 0);
-  CHECK(text.out.find("source: ") != std::string::npos);
+  CHECK(text.out.find("\nsources\n  [1] NVIDIA H100") != std::string::npos);
+  CHECK(text.out.find("NVIDIA H100 SXM5") == text.out.rfind("NVIDIA H100 SXM5"));  // each source once
   const Finished json = meshweave_command({"explain", path, "--json", "--set", R"(/perturb=[{"rank":1,"compute_time":1.5}])"});
   REQUIRE(json.code == 0);
   const Json explained = Json::parse(json.out);
@@ -272,7 +307,7 @@ TEST_CASE("explain names the slowed rank and its delay") {
   CHECK(explained["perturbation"]["unperturbed_step_time_s"].get<double>() == Approx(15).epsilon(1e-12));
   CHECK(explained["perturbation"]["delay_s"].get<double>() == Approx(6).epsilon(1e-12));
   CHECK(explained["perturbation"]["causes"][0]["what"] == "rank 1: compute × 1.5");
-  CHECK(meshweave_command({"explain", path}).out.find("the step takes 6 s longer than without perturbations; most of it "
+  CHECK(meshweave_command({"explain", path}).out.find("the step takes 6 s longer than without perturbations; all of it "
                                                       "by rank 1: compute × 1.5") != std::string::npos);
 }
 

@@ -39,6 +39,7 @@ struct FinishedRun {
     input.costs = &costs;
     input.classes = &classes;
     input.perturb = &scenario.perturb;
+    input.seed = scenario.seed;
     replayed = replay(input, executor);
     report = make_report(view());
   }

@@ -172,6 +172,13 @@ TEST_CASE("Fixed costs and published results are kept") {
   CHECK(s.published->source == "a table");
 }
 
+TEST_CASE("The seed reaches the scenario") {
+  const TestLibrary library;
+  CHECK(with({{"/seed", "7"}}).seed == 7);
+  CHECK(with({{"/seed", "0"}}).seed == 0);
+  CHECK(with({{"/seed", "9007199254740991"}}).seed == 9'007'199'254'740'991);
+}
+
 TEST_CASE("The inputs are listed once each with their hashes") {
   const TestLibrary library;
   const Scenario s = read(good_scenario);
