@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "sim/base/error.h"
@@ -130,6 +131,7 @@ class TraceBuilder {
     for (int c = 0; c < category_count; ++c) {
       trace_.memory_categories.emplace_back(name_of(static_cast<Category>(c)));
     }
+    trace_.memory_categories.emplace_back("framework");
     for (const LinkUse& link : run_.replay.links) trace_.links.push_back({link.link, link.bytes, link.bytes_per_s});
   }
 
@@ -228,6 +230,7 @@ class TraceBuilder {
     const std::size_t body_id = body_index(shown_[r]);
     const Body& body = run_.program.bodies[body_id];
     const std::vector<Slice>& slices = slices_of(shown_[r]);
+    const std::int64_t framework = std::llround(run_.scenario.cluster.node.device.framework_bytes);
     Picoseconds now = std::min(run_.replay.begin, slices.empty() ? run_.replay.begin : slices.front().start);
     std::size_t next = 0;
     for (const Liveness::Change& change : run_.liveness[body_id].curve) {
@@ -236,12 +239,12 @@ class TraceBuilder {
       }
       trace_.memory.push_back({now - origin_, static_cast<std::uint32_t>(r)});
       trace_.memory_bytes.insert(trace_.memory_bytes.end(), change.bytes.begin(), change.bytes.end());
+      trace_.memory_bytes.push_back(framework);
     }
   }
 
   void cut_to_window() {
-    const Picoseconds from = trace_.step_begin + request_.window->first;
-    const Picoseconds to = trace_.step_begin + request_.window->second;
+    const auto [from, to] = *request_.window;
     std::vector<std::uint32_t> kept_as(trace_.slices.size(), no_slice);
     std::vector<TraceSlice> kept;
     for (std::size_t i = 0; i < trace_.slices.size(); ++i) {
@@ -264,14 +267,15 @@ class TraceBuilder {
     });
     std::vector<TraceMemory> samples;
     std::vector<std::int64_t> bytes;
+    const std::size_t categories = trace_.memory_categories.size();
     for (std::size_t i = 0; i < trace_.memory.size(); ++i) {
       const TraceMemory& sample = trace_.memory[i];
       const bool last_before = i + 1 == trace_.memory.size() || trace_.memory[i + 1].rank != sample.rank ||
                                trace_.memory[i + 1].time > from;
       if (sample.time > to || (sample.time < from && !last_before)) continue;
       samples.push_back(sample);
-      const auto first = trace_.memory_bytes.begin() + static_cast<std::ptrdiff_t>(i * category_count);
-      bytes.insert(bytes.end(), first, first + category_count);
+      const auto first = trace_.memory_bytes.begin() + static_cast<std::ptrdiff_t>(i * categories);
+      bytes.insert(bytes.end(), first, first + static_cast<std::ptrdiff_t>(categories));
     }
     trace_.memory = std::move(samples);
     trace_.memory_bytes = std::move(bytes);

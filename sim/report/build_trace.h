@@ -16,7 +16,7 @@ namespace meshweave {
 struct TraceRequest {
   bool all_ranks = false;
   std::vector<int> ranks;  // shown when `all_ranks` is off; empty: one per class
-  // From and to, after the begin of the step: slices that overlap it are kept.
+  // From and to on the axis of the trace: slices that overlap it are kept.
   std::optional<std::pair<Picoseconds, Picoseconds>> window;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 
@@ -44,6 +45,8 @@ void head(std::string& out, const RunView& run) {
                  s.model[sink].shape.sequence, name_of(s.schedule.kind),
                  s.pass == Pass::forward ? ", forward only" : "");
 }
+
+constexpr std::string_view rate_keys[] = {"step_time_s", "tokens_per_s", "tflops_per_gpu", "mfu", "hfu"};
 
 void rates(std::string& out, const RunView& run, const Report& r) {
   line(out, "step time", seconds_text(r.step_time_s), published_note(run, r, "step_time_s"));
@@ -124,6 +127,38 @@ void memory(std::string& out, const Report& r) {
                    name_of(m.verdict), gigabytes_text(static_cast<double>(m.headroom_bytes()))));
 }
 
+// The links that carried most for their capacity; those that carried alike are one line.
+void links(std::string& out, const Report& r) {
+  if (r.links.empty()) return;
+  struct Alike {
+    std::string_view first;
+    std::int64_t count = 0;
+  };
+  std::map<std::pair<double, double>, Alike, std::greater<>> by_use;  // utilisation, capacity
+  for (const LinkUse& link : r.links) {
+    Alike& alike = by_use[{link.bytes / (link.bytes_per_s * r.step_time_s), link.bytes_per_s}];
+    if (alike.count++ == 0) alike.first = link.link;
+  }
+  std::vector<std::vector<std::string>> rows{{"  busiest links", "", "bandwidth", "used"}};
+  constexpr std::size_t most = 6;
+  for (const auto& [use, alike] : by_use) {
+    if (rows.size() > most) break;
+    rows.push_back({fmt::format("  {}", alike.first), alike.count > 1 ? fmt::format("and {} like it", alike.count - 1) : "",
+                    fmt::format("{:.4g} GB/s", use.second * 1e-9), percent_text(use.first)});
+  }
+  out += "\n" + aligned_table(rows, 2);
+}
+
+// Where the published values come from, and those that stand beside no line above.
+void published(std::string& out, const RunView& run, const Report& r) {
+  if (!run.scenario.published) return;
+  fmt::format_to(Text(out), "\npublished: {}\n", run.scenario.published->source);
+  for (const auto& [key, value] : run.scenario.published->values) {
+    if (std::find(std::begin(rate_keys), std::end(rate_keys), key) != std::end(rate_keys)) continue;
+    line(out, metric_title(key), metric_text(key, *metric(r, key)), published_note(run, r, key));
+  }
+}
+
 // "slowed rank 3", "slowed nic of rank 3"
 std::string slowed_text(const Perturbation& p) {
   switch (p.target) {
@@ -179,7 +214,7 @@ std::string metric_title(std::string_view key) {
   static const std::map<std::string_view, std::string_view> titles{
       {"step_time_s", "step time"}, {"tokens_per_s", "tokens/s"}, {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"},
       {"hfu", "HFU"},               {"bubble_fraction", "bubble"}, {"exposed_comm_fraction", "exposed"},
-      {"peak_memory_bytes", "peak memory"}};
+      {"peak_memory_bytes", "peak memory"}, {"headroom_bytes", "headroom"}, {"samples_per_s", "samples/s"}};
   const auto found = titles.find(key);
   return std::string(found == titles.end() ? key : found->second);
 }
@@ -194,8 +229,9 @@ std::string metric_text(std::string_view key, double value) {
 std::string published_text(const Scenario& scenario, const Report& report, std::string_view key) {
   if (!scenario.published) return {};
   const auto found = scenario.published->values.find(std::string(key));
-  if (found == scenario.published->values.end() || found->second == 0) return {};
+  if (found == scenario.published->values.end()) return {};
   const double ours = *metric(report, key);
+  if (found->second == 0) return metric_text(key, 0);
   return fmt::format("{} ({:+.1f} %)", metric_text(key, found->second), 100 * (ours / found->second - 1));
 }
 
@@ -248,9 +284,8 @@ std::string report_page(const RunView& run, const Report& report) {
   stages(out, run, report);
   memory(out, report);
   path(out, run, report);
-  if (run.scenario.published) {
-    fmt::format_to(Text(out), "\npublished: {}\n", run.scenario.published->source);
-  }
+  links(out, report);
+  published(out, run, report);
   return out;
 }
 

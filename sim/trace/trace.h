@@ -35,6 +35,10 @@ struct TraceOp {
   std::string source;  // of the constants behind it
 };
 
+// What a slice is called in a viewer: the label, and which of its passes it is: "fc1", "fc1 dgrad", "fc1 wgrad",
+// "fc1 recompute".
+std::string slice_name(const TraceOp& op);
+
 struct TraceStream {
   std::string name;
   std::string kind;  // "compute", "copy_out" and "copy_in"; anything else is a kind of communication

@@ -175,7 +175,7 @@ class EventPrinter {
  public:
   EventPrinter(const Trace& trace, Output& out) : trace_(trace), out_(out) {
     for (const TraceOp& op : trace.ops) {
-      heads_.push_back(fmt::format("\"name\":{},\"cat\":{}", quoted(op.label), quoted(op.phase + "," + op.kind)));
+      heads_.push_back(fmt::format("\"name\":{},\"cat\":{}", quoted(slice_name(op)), quoted(op.phase + "," + op.kind)));
     }
     for (const std::string& category : trace.memory_categories) categories_.push_back(quoted(category));
   }

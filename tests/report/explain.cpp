@@ -237,7 +237,7 @@ TEST_CASE("Jitter is named as what it is, without a part of the critical path") 
   Perturbation jitter;
   jitter.target = PerturbTarget::jitter;
   jitter.sigma = 0.2;
-  const Explanation explained = explained_with({jitter}, 3);
+  const Explanation explained = explained_with({jitter}, 5);
   REQUIRE(explained.delay_s > 0);
   REQUIRE(explained.delays.size() == 1);
   CHECK_FALSE(explained.delays[0].path_s);

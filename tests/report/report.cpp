@@ -180,6 +180,30 @@ TEST_CASE("A published value stands beside ours") {
   CHECK(page.find("published: a paper") != std::string::npos);
 }
 
+TEST_CASE("The page shows every published value, a zero too, and those without a line of their own at its end") {
+  const FinishedRun run(small_h100_scenario(
+      R"({ "tp": 8, "dp": 2 })",
+      R"(, "published": { "mfu": 0.5, "bubble_fraction": 0, "exposed_comm_fraction": 0.25, "peak_memory_bytes": 2e10,
+           "source": "a paper" })"));
+  const std::string page = report_page(run.view(), run.report);
+  const std::string end = page.substr(page.find("\npublished: a paper\n"));
+  CHECK(page.find("published 50.0 % (") < page.find("\npublished: a paper\n"));
+  CHECK(end.find("\n  bubble                         0.0 %   published 0.0 %\n") != std::string::npos);
+  CHECK(end.find("published 25.0 % (") != std::string::npos);
+  CHECK(end.find("GB   published 20.00 GB (") != std::string::npos);
+  CHECK(end.find("MFU") == std::string::npos);
+}
+
+TEST_CASE("With links that are shared, the page lists the busiest, those that carry alike as one") {
+  // One node, one tensor group of 8 and two of pipeline: every GPU sends and receives the same bytes.
+  const FinishedRun run(small_h100_scenario(R"({ "tp": 8, "dp": 2 })"), false, Executor::simgrid);
+  const std::string page = report_page(run.view(), run.report);
+  CHECK(page.find("\n  busiest links ") != std::string::npos);
+  CHECK(page.find("and 31 like it") != std::string::npos);
+  const FinishedRun alone(small_h100_scenario(R"({ "tp": 8, "dp": 2 })"));
+  CHECK(report_page(alone.view(), alone.report).find("busiest links") == std::string::npos);
+}
+
 TEST_CASE("Tables align columns by what a terminal shows") {
   CHECK(aligned_table({{"a", "1"}, {"long", "1000"}, {"×", "2"}}, 1) == "a        1\nlong  1000\n×        2\n");
   CHECK(seconds_text(12.345678) == "12.35 s");

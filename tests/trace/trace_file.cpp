@@ -86,6 +86,20 @@ TEST_CASE("Labels carry rank, coordinates and how many ranks a shown one stands 
   CHECK(text.find("\"name\":\"rank 1 [tp1], like 2 others\"") != std::string::npos);
 }
 
+TEST_CASE("A slice is called after its label and its pass") {
+  const auto name = [](const std::string& label, const std::string& phase) {
+    TraceOp op;
+    op.label = label, op.phase = phase;
+    return slice_name(op);
+  };
+  CHECK(name("fc1", "forward") == "fc1");
+  CHECK(name("fc1", "backward-data") == "fc1 dgrad");
+  CHECK(name("fc1", "backward-weight") == "fc1 wgrad");
+  CHECK(name("fc1", "recompute") == "fc1 recompute");
+  CHECK(name("fc1 gradient all-gather", "backward-data") == "fc1 gradient all-gather");
+  CHECK(name("send backward", "backward-data") == "send backward");
+}
+
 TEST_CASE("A trace reads back as it was written") {
   const Trace trace = two_ranks();
   const std::string text = text_of(trace);
