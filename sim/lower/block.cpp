@@ -33,10 +33,12 @@ Value BlockRecorder::external(Role role, const TensorSpec& spec) {
   return add(std::move(value));
 }
 
-Value BlockRecorder::parameter(std::string name, std::vector<Dimension> dimensions, bool tied) {
+Value BlockRecorder::parameter(std::string name, std::vector<Dimension> dimensions, bool tied,
+                               const std::array<std::int64_t, 3>& packed) {
   Parameter p;
   p.name = std::move(name);
   p.spec = make_spec(p.name, dimensions, context_.scenario->precision.parameters, 0, context_.module);
+  p.spec.packed = packed;
   p.tied = tied;
   BlockValue value;
   value.spec = p.spec;

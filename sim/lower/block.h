@@ -91,7 +91,8 @@ class BlockRecorder {
   Value add(BlockValue value);
   Value input(const TensorSpec& spec);
   Value external(Role role, const TensorSpec& spec);
-  Value parameter(std::string name, std::vector<Dimension> dimensions, bool tied = false);
+  Value parameter(std::string name, std::vector<Dimension> dimensions, bool tied = false,
+                  const std::array<std::int64_t, 3>& packed = {});
   Value local(std::string name, std::vector<Dimension> dimensions, DType dtype, AxisMask partial = 0,
               Category category = Category::activations);
   // Like `like` under another name: elementwise results.

@@ -81,11 +81,12 @@ bool ParameterStore::share_tied(const Item& item) {
   return false;
 }
 
-std::uint32_t ParameterStore::flat(const std::string& name, std::int64_t size, DType dtype, AxisMask partial,
-                                   std::uint32_t storage, bool shard) {
-  const AxisMask axes = shard ? context_.dp_axis : AxisMask{0};
+std::uint32_t ParameterStore::flat(const Bucket& bucket, const std::string& name, std::int64_t size, DType dtype,
+                                   AxisMask partial, std::uint32_t storage, bool shard) {
+  const AxisMask shards = shard ? context_.dp_axis : AxisMask{0};
+  const AxisMask axes = static_cast<AxisMask>(shards | (bucket.replicated ? AxisMask{0} : context_.tp_axis));
   const std::uint32_t spec = builder_.tensor_spec(make_spec(name, {{size, axes}}, dtype, partial, context_.module));
-  return builder_.view(body_, spec, storage, 0, {}, axes);
+  return builder_.view(body_, spec, storage, 0, {}, shards);
 }
 
 void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vector<Site>& sites) {
@@ -105,24 +106,25 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
 
   const std::uint32_t weight_storage = builder_.storage(body_, bucket.parameters * bytes_of(precision.parameters),
                                                         Category::parameters, true);
-  bucket.weights = flat("parameters " + name, bucket.parameters, precision.parameters, 0, weight_storage, false);
+  bucket.weights = flat(bucket, "parameters " + name, bucket.parameters, precision.parameters, 0, weight_storage, false);
   std::uint32_t gradient_storage = 0;
   if (train_) {
     const Parameter& first = parameter_of(items[0]);
     gradient_storage = builder_.storage(body_, bucket.parameters * bytes_of(precision.main_gradients),
                                         Category::main_gradients, true);
-    bucket.gradients = flat("gradients " + name, bucket.parameters, precision.main_gradients,
+    bucket.gradients = flat(bucket, "gradients " + name, bucket.parameters, precision.main_gradients,
                             sites[items[0].site].block->spec(first.main_gradient).partial, gradient_storage, false);
     bucket.reduced = bucket.gradients;
     const std::int64_t own = bucket.parameters / shards_;
     bucket.weight_shard =
-        sharded_ ? flat("parameters " + name + " shard", own, precision.parameters, 0, weight_storage, true)
+        sharded_ ? flat(bucket, "parameters " + name + " shard", own, precision.parameters, 0, weight_storage, true)
                  : bucket.weights;
     const auto state = [&](const char* what, DType dtype) {
       const std::uint32_t storage = builder_.storage(body_, own * bytes_of(dtype), Category::optimizer_state, true);
-      const std::uint32_t spec = builder_.tensor_spec(
-          make_spec(what + (" " + name), {{own, sharded_ ? context_.dp_axis : AxisMask{0}}}, dtype, 0, context_.module));
-      bucket.state.push_back(builder_.view(body_, spec, storage, 0, {}));
+      TensorSpec spec = builder_.program().tensor_spec(body_, bucket.weight_shard);
+      spec.name = what + (" " + name);
+      spec.dtype = dtype;
+      bucket.state.push_back(builder_.view(body_, builder_.tensor_spec(spec), storage, 0, {}));
     };
     if (precision.main_parameters != precision.parameters) state("main parameters", precision.main_parameters);
     state("first moment", precision.moments);
@@ -145,6 +147,7 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
           builder_.view(body_, block.values[parameter.main_gradient].tensor_spec, gradient_storage,
                         offset * bytes_of(precision.main_gradients), where);
     }
+    body_.parameters.push_back({weights_[item.site][item.parameter], gradients_[item.site][item.parameter]});
     offset += parameter.spec.elements();
   }
   buckets_.push_back(std::move(bucket));
@@ -195,7 +198,8 @@ void ParameterStore::reduce(std::size_t index) {
   if (sharded_) {
     TensorSpec shard = builder_.program().tensor_spec(body_, bucket.reduced);
     shard.name += " shard";
-    shard.dimensions[0] = {bucket.parameters / shards_, context_.dp_axis};
+    shard.dimensions[0].size /= shards_;
+    shard.dimensions[0].sharded_over = static_cast<AxisMask>(shard.dimensions[0].sharded_over | context_.dp_axis);
     // Behind an instance's own reduce-scatter the sum over the instances is still missing.
     if (instance_group_ == no_group) shard.partial = without(shard.partial, context_.dp_axis);
     bucket.reduced = collective(OpKind::reduce_scatter, "gradient reduce-scatter", shard_group_, bucket.reduced, shard,
@@ -275,7 +279,9 @@ void ParameterStore::step(bool count_tied) {
       writes.push_back(state);
     }
     writes.push_back(bucket.weight_shard);
-    builder_.append(body_, op(OpKind::adam, Phase::optimizer, "adam"), reads, writes, {});
+    OpSpec adam = op(OpKind::adam, Phase::optimizer, "adam");
+    adam.attributes.adam = context_.scenario->optimizer.adam;
+    builder_.append(body_, adam, reads, writes, {});
   }
 }
 

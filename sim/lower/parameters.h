@@ -64,8 +64,9 @@ class ParameterStore {
 
   bool share_tied(const Item& item);
   void make_bucket(const std::vector<Item>& items, const std::vector<Site>& sites);
-  std::uint32_t flat(const std::string& name, std::int64_t size, DType dtype, AxisMask partial, std::uint32_t storage,
-                     bool shard);
+  // A view of a bucket's storage as a whole, or the shard of the rank.
+  std::uint32_t flat(const Bucket& bucket, const std::string& name, std::int64_t size, DType dtype, AxisMask partial,
+                     std::uint32_t storage, bool shard);
   // Appends an in-place collective; returns the tensor that views its result.
   std::uint32_t collective(OpKind kind, const std::string& label, std::uint16_t group, std::uint32_t read,
                            TensorSpec written, AxisMask offset_axes, int chunk);

@@ -1,5 +1,7 @@
 #include "sim/lower/transformer.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "sim/lower/tensor_parallel.h"
@@ -14,11 +16,15 @@ struct Linear {
   Value bias = no_value;
 };
 
-Linear column_parallel(BlockRecorder& r, const std::string& name, std::int64_t outputs, std::int64_t inputs, bool bias) {
+// `packed`: the outputs of the parts that the weight holds side by side; empty for one.
+Linear column_parallel(BlockRecorder& r, const std::string& name, std::int64_t outputs, std::int64_t inputs, bool bias,
+                       const std::vector<std::int64_t>& packed) {
   const ModuleContext& c = r.context();
+  std::array<std::int64_t, 3> rows{};
+  std::transform(packed.begin(), packed.end(), rows.begin(), [&](std::int64_t part) { return c.tp_sharded(part).size; });
   Linear linear;
-  linear.weight = r.parameter(name + ".weight", {c.tp_sharded(outputs), {inputs, 0}});
-  if (bias) linear.bias = r.parameter(name + ".bias", {c.tp_sharded(outputs)});
+  linear.weight = r.parameter(name + ".weight", {c.tp_sharded(outputs), {inputs, 0}}, false, rows);
+  if (bias) linear.bias = r.parameter(name + ".bias", {c.tp_sharded(outputs)}, false, rows);
   return linear;
 }
 
@@ -135,7 +141,8 @@ Value attention_part(BlockRecorder& r, Value x) {
   const TransformerShape& s = c.shape();
   const DType type = c.activation_type();
   const Value normed = enter_tensor_parallel(r, norm(r, "norm1", x), "norm1");
-  const Linear qkv = column_parallel(r, "qkv", s.qkv_size(), s.hidden, s.biases != Biases::none);
+  const Linear qkv = column_parallel(r, "qkv", s.qkv_size(), s.hidden, s.biases != Biases::none,
+                                    {s.q_size(), s.kv_size(), s.kv_size()});
   const auto heads = [&](std::int64_t count) { return c.tokens({c.tp_sharded(count), {s.head_dim, 0}}); };
   Value q = r.local("q", heads(s.heads), type);
   Value k = r.local("k", heads(s.kv_heads), type);
@@ -163,7 +170,8 @@ Value mlp_part(BlockRecorder& r, Value x) {
   const DType type = c.activation_type();
   const bool bias = s.biases == Biases::all;
   const Value normed = enter_tensor_parallel(r, norm(r, "norm2", x), "norm2");
-  const Linear fc1 = column_parallel(r, "fc1", s.fc1_size(), s.hidden, bias);
+  const Linear fc1 = column_parallel(r, "fc1", s.fc1_size(), s.hidden, bias,
+                                    s.gated() ? std::vector{s.ffn, s.ffn} : std::vector<std::int64_t>{});
   const Value widened = r.local("fc1", c.tokens({c.tp_sharded(s.fc1_size())}), type);
   matmul(r, "fc1", normed, fc1, {widened});
   const Value activated = r.local("activation", c.tokens({c.tp_sharded(s.ffn)}), type);

@@ -65,6 +65,9 @@ struct TensorSpec {
   DType dtype = DType::bf16;
   AxisMask partial = 0;
   std::uint8_t module = 0;  // index into Program::grids
+  // Local rows of each part where dimension 0 packs several that are sharded one by one: a rank's rows of the qkv
+  // weight are those of its q heads, then its k and its v heads. All 0: one part.
+  std::array<std::int64_t, 3> packed{};
   bool operator==(const TensorSpec&) const = default;
 
   std::int64_t elements() const {
@@ -169,6 +172,7 @@ struct OpAttributes {
   double dropout = 0;
   double scale = 1;             // cross entropy: 1 / global token count; attention: softmax scale
   double limit = 0;             // clip: largest norm
+  AdamSettings adam;
   bool operator==(const OpAttributes&) const = default;
 };
 
@@ -243,6 +247,12 @@ struct Peer {
   bool operator==(const Peer&) const = default;
 };
 
+// A parameter of a body: its weight and, in training, its main gradient, as views of flat buckets.
+struct ParameterViews {
+  std::uint32_t weight = 0;
+  std::uint32_t gradient = 0;
+};
+
 struct Body {
   std::string name;  // "stage 0", for people
   std::vector<Storage> storages;
@@ -250,6 +260,7 @@ struct Body {
   std::vector<std::uint32_t> operands;
   std::vector<Op> ops;
   std::vector<Message> messages;
+  std::vector<ParameterViews> parameters;
 };
 
 struct Program {

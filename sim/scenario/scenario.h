@@ -77,9 +77,19 @@ struct Precision {
   double workspace_bytes_per_parameter = 0;  // transient optimizer workspace, held like optimizer state
 };
 
+// Adam (Kingma and Ba 1412.6980), without weight decay. Times do not depend on it, emulated values do.
+struct AdamSettings {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  bool operator==(const AdamSettings&) const = default;
+};
+
 struct Optimizer {
   double clip = 1.0;                 // global gradient-norm clip; 0 leaves norm, all-reduces and host sync out
   std::int64_t bucket_parameters = 0;  // 0: Megatron's rule max(40e6, 1e6·dp)
+  AdamSettings adam;
 };
 
 enum class Pass : std::uint8_t { train, forward };

@@ -116,6 +116,11 @@ void optimizer_fields(Fields& f, Optimizer& optimizer) {
   f.number({"clip", "largest global gradient norm; 0: no clipping"}, optimizer.clip, {0, 1e9});
   f.integer({"bucket_parameters", "parameters per gradient bucket; default: max(40e6, 1e6 · dp)", Need::derived},
             optimizer.bucket_parameters, {1, 1'000'000'000'000});
+  f.number({"learning_rate", "of Adam; changes emulated values only, as the three below"}, optimizer.adam.learning_rate,
+           {0, 1e3});
+  f.number({"beta1", "decay of Adam's first moment"}, optimizer.adam.beta1, {0, 0.9999999});
+  f.number({"beta2", "decay of Adam's second moment"}, optimizer.adam.beta2, {0, 0.9999999});
+  f.number({"epsilon", "added to the root of Adam's second moment"}, optimizer.adam.epsilon, {1e-30, 1});
 }
 
 void host_fields(Fields& f, HostSettings& host) {
