@@ -262,8 +262,9 @@ void InProcessBackend<T>::poll(std::vector<OpCall>& ended) {
   const auto draw = [&](std::size_t below) {
     return static_cast<std::size_t>(random_bits(settings_.delay_seed, stream_key("delay"), drawn_++) % below);
   };
-  // At least one moves, so that a round makes progress.
-  for (std::size_t moves = complete_.empty() ? 0 : 1 + draw(complete_.size()); moves > 0; --moves) {
+  // At least one communication ends, if any can: a round makes progress.
+  std::size_t moves = complete_.empty() ? 0 : 1 + draw(complete_.size());
+  for (; !complete_.empty() && (moves > 0 || ended.empty()); moves -= moves > 0) {
     const std::size_t chosen = draw(complete_.size());
     move(complete_[chosen], ended);
     complete_.erase(complete_.begin() + static_cast<std::ptrdiff_t>(chosen));

@@ -77,12 +77,13 @@ struct Precision {
   double workspace_bytes_per_parameter = 0;  // transient optimizer workspace, held like optimizer state
 };
 
-// Adam (Kingma and Ba 1412.6980), without weight decay. Times do not depend on it, emulated values do.
+// Adam (Kingma and Ba 1412.6980), without weight decay; the defaults are those of Llama 2 (2307.09288, section 2.2) but for
+// the rate. Times do not depend on it, emulated values do.
 struct AdamSettings {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.95;
-  double epsilon = 1e-8;
+  double epsilon = 1e-5;
   bool operator==(const AdamSettings&) const = default;
 };
 

@@ -1,0 +1,17 @@
+// A scenario made small enough to be emulated in a moment, whose program has the same kinds of ops on the
+// same streams and groups.
+//
+// Kept: tp, pp, vpp, the order of the axes, the schedule, what overlaps, recomputation, precision, and which
+// stages have more layers than others. Shrunk: hidden, heads, ffn, vocabulary, layers per virtual stage (1,
+// or 2 where a stage had more than the least), the sequence to the least that the layout divides, dp to 2
+// (times 2 optimizer instances), samples of a micro-batch to 2, micro-batches to 2·PP·VPP. Left out:
+// perturbations, published results.
+#pragma once
+
+#include "sim/scenario/scenario.h"
+
+namespace meshweave {
+
+Scenario tiny_scenario(const Scenario& scenario);
+
+}  // namespace meshweave
