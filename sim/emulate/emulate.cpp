@@ -24,14 +24,15 @@ double distance(double a, double b) {
   return std::isfinite(d) ? d : std::numeric_limits<double>::infinity();
 }
 
-// The bodies' last op that writes the loss.
-std::vector<std::uint32_t> loss_ops(const Program& program) {
+// By body the last op that writes a tensor of this name, whole.
+std::vector<std::uint32_t> last_writers(const Program& program, std::string_view name) {
   std::vector<std::uint32_t> last;
   for (const Body& body : program.bodies) {
     std::uint32_t op = std::numeric_limits<std::uint32_t>::max();
     for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
       for (const std::uint32_t t : program.writes(body, body.ops[i])) {
-        if (program.tensor_spec(body, t).name == "loss") op = i;
+        const TensorSpec& spec = program.tensor_spec(body, t);
+        if (spec.name == name && spec.partial == 0) op = i;
       }
     }
     last.push_back(op);
@@ -130,22 +131,28 @@ EmulationReport emulate_as(const EmulationInput& input, const EmulationSettings&
   EmulationReport report;
   report.reference_loss = reference.loss;
   report.loss.assign(static_cast<std::size_t>(settings.steps), std::numeric_limits<double>::quiet_NaN());
-  const std::vector<std::uint32_t> last_of_loss = loss_ops(program);
+  const std::vector<std::uint32_t> losses = last_writers(program, "loss");
+  const std::vector<std::uint32_t> norms = last_writers(program, "gradient norm²");
   std::mutex mutex;
-  // Every rank that holds the loss must have the same.
-  const auto note_loss = [&](const OpCall& call) {
+  const auto relative = [](double own, double expected) {
+    return distance(own, expected) / std::max(std::abs(expected), 1e-30);
+  };
+  // Every rank that holds the loss, or the norm, must have the same.
+  const auto note = [&](const OpCall& call) {
     const std::uint32_t body = program.body_of_rank[static_cast<std::size_t>(call.rank)];
-    if (last_of_loss[body] != call.op) return;
+    if (call.op != losses[body] && call.op != norms[body]) return;
     const std::uint32_t tensor = program.writes(program.bodies[body], program.bodies[body].ops[call.op])[0];
-    const double loss = static_cast<double>(backend.values(call.rank, tensor)[0]);
+    const auto value = static_cast<double>(backend.values(call.rank, tensor)[0]);
     const std::lock_guard lock(mutex);
     const auto step = static_cast<std::size_t>(call.step);
-    const double error =
-        distance(loss, reference.loss[step]) / std::max(std::abs(reference.loss[step]), 1e-30);
-    report.loss_error = std::max(report.loss_error, error);
-    report.loss[step] = loss;
+    if (call.op == losses[body]) {
+      report.loss_error = std::max(report.loss_error, relative(value, reference.loss[step]));
+      report.loss[step] = value;
+    } else {
+      report.norm_error = std::max(report.norm_error, relative(std::sqrt(value), reference.norm[step]));
+    }
   };
-  report.run = interpreter.run(settings.steps, settings.interpreter, note_loss);
+  report.run = interpreter.run(settings.steps, settings.interpreter, note);
   report.stuck = report.run.stuck;
   for (const double loss : report.loss) {
     if (!std::isfinite(loss)) report.loss_error = std::numeric_limits<double>::infinity();
@@ -160,7 +167,7 @@ EmulationReport emulate_as(const EmulationInput& input, const EmulationSettings&
   const bool is_double = settings.precision == EmulationPrecision::double_precision;
   report.tolerance = is_double ? 1e-10 : 1e-4;
   report.matches = report.stuck.empty() && report.loss_error <= report.tolerance &&
-                   report.gradient_error <= report.tolerance &&
+                   report.gradient_error <= report.tolerance && report.norm_error <= report.tolerance &&
                    (!is_double || report.update_error <= report.tolerance);
   return report;
 }
@@ -188,7 +195,10 @@ ReferenceRun run_reference(const Scenario& scenario, int steps) {
   Reference reference(reference_settings(scenario));
   ReferenceRun run;
   run.initial = reference.parameters();
-  for (int i = 0; i < steps; ++i) run.loss.push_back(reference.step());
+  for (int i = 0; i < steps; ++i) {
+    run.loss.push_back(reference.step());
+    run.norm.push_back(reference.gradient_norm());
+  }
   if (scenario.pass == Pass::forward) return run;
   run.parameters = reference.parameters();
   run.gradients = reference.gradients();

@@ -3,7 +3,8 @@
 // Error of a tensor a against the reference's b: max|a − b| / max(max|b|, 1e-3·G), where G is the largest
 // element of any gradient of the model, since some gradients are zero in truth. Updates of parameters are
 // compared instead of parameters, as a small learning rate hides errors, and in the scale of the gradient:
-// the difference of an update times (√v̂ + ε)/rate, by which Adam makes it of the gradient.
+// the difference of an update times (√v̂ + ε)/rate, by which Adam makes it of the gradient. Gradients are
+// compared behind the clip, which hides their scale; the global norm before it shows that.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +53,11 @@ struct WrongOp {
 };
 
 struct EmulationReport {
-  std::vector<double> loss, reference_loss;     // by step
-  double loss_error = 0;                        // largest relative difference
-  std::vector<ParameterError> parameters;       // in model order; empty for a forward pass
-  double gradient_error = 0, update_error = 0;  // largest
+  std::vector<double> loss, reference_loss;  // by step
+  double loss_error = 0;                     // largest relative difference
+  std::vector<ParameterError> parameters;    // in model order; empty for a forward pass
+  double norm_error = 0;  // largest relative difference of the global gradient norm, before the clip
+  double gradient_error = 0, update_error = 0;  // largest of the parameters
   double tolerance = 0;                         // 1e-10 double, 1e-4 float (loss and gradients only)
   std::string stuck;                            // empty, or where the program stands still
   bool matches = false;
@@ -68,7 +70,7 @@ ReferenceSettings reference_settings(const Scenario& scenario);
 EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings);
 // The same against a reference that has run already: its losses, and its state behind the last step.
 struct ReferenceRun {
-  std::vector<double> loss;
+  std::vector<double> loss, norm;  // by step
   ParameterMap initial, parameters, gradients, divisors;
 };
 ReferenceRun run_reference(const Scenario& scenario, int steps);

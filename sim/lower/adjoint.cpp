@@ -401,7 +401,9 @@ class Adjoint {
     });
     const Value logits = sums.reads[0];
     const std::vector<Value> reads{needed(sums.writes[0]), needed(op.reads[0]), sums.reads[2]};
-    emit(OpKind::cross_entropy_backward, "loss", reads, {contribution(logits, op)}, op.spec.attributes);
+    const Value d_logits = contribution(logits, op);
+    block_.values[d_logits].spec.name = gradient_spec(logits).name;  // of several readers the only contribution
+    emit(OpKind::cross_entropy_backward, "loss", reads, {d_logits}, op.spec.attributes);
   }
 
   const ModuleContext& context_;
