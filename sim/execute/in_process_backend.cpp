@@ -94,7 +94,7 @@ void InProcessBackend<T>::initialise(int rank) {
   // Main parameters, where they are apart, start as what they are kept of.
   for (const Op& op : body.ops) {
     if (program_.spec(op).kind != OpKind::adam || program_.writes(body, op).size() < 4) continue;
-    store(rank, program_.writes(body, op)[0], values(rank, program_.writes(body, op)[3]));
+    set_values(rank, program_.writes(body, op)[0], values(rank, program_.writes(body, op)[3]));
   }
 }
 
@@ -135,7 +135,7 @@ std::vector<T> InProcessBackend<T>::values(int rank, std::uint32_t tensor) const
 }
 
 template <class T>
-void InProcessBackend<T>::store(int rank, std::uint32_t tensor, const std::vector<T>& values) {
+void InProcessBackend<T>::set_values(int rank, std::uint32_t tensor, const std::vector<T>& values) {
   const Geometry at = geometry_of(program_, body_of(rank), rank, tensor);
   auto from = values.begin();
   each_run(at, place(rank, body_of(rank).tensors[tensor].storage).first,
@@ -196,7 +196,7 @@ void InProcessBackend<T>::compute(const OpCall& call) {
   run_kernel(kernel);
   std::size_t next = read_apart;
   for (const std::uint32_t t : writes) {
-    if (program_.tensor_spec(body, t).pieces > 1) store(call.rank, t, apart[next++]);
+    if (program_.tensor_spec(body, t).pieces > 1) set_values(call.rank, t, apart[next++]);
   }
 }
 
@@ -278,7 +278,8 @@ void InProcessBackend<T>::move(const Transfer& transfer, std::vector<OpCall>& en
     ended.insert(ended.end(), transfer.members.begin(), transfer.members.end());
     return;
   }
-  store(transfer.to.call.rank, transfer.to.tensor, values(transfer.from.call.rank, transfer.from.tensor));
+  set_values(transfer.to.call.rank, transfer.to.tensor,
+             values(transfer.from.call.rank, transfer.from.tensor));
   end_message(transfer.from.call, ended);
   end_message(transfer.to.call, ended);
 }
@@ -319,14 +320,14 @@ void InProcessBackend<T>::move_collective(const std::vector<OpCall>& members) {
     return sum;
   };
   const auto store_all = [&](const std::vector<T>& result) {
-    for (std::size_t i = 0; i < members.size(); ++i) store(members[i].rank, outputs[i], result);
+    for (std::size_t i = 0; i < members.size(); ++i) set_values(members[i].rank, outputs[i], result);
   };
   switch (spec.kind) {
     case OpKind::all_reduce:
       return store_all(reduced());
     case OpKind::reduce: {
       const auto root = static_cast<std::size_t>(spec.attributes.root);
-      return store(members[root].rank, outputs[root], reduced());
+      return set_values(members[root].rank, outputs[root], reduced());
     }
     case OpKind::broadcast:
       return store_all(inputs[static_cast<std::size_t>(spec.attributes.root)]);
@@ -344,7 +345,7 @@ void InProcessBackend<T>::move_collective(const std::vector<OpCall>& members) {
       for (std::size_t i = 0; i < members.size(); ++i) {
         std::vector<T> part(whole.size() / members.size());
         copy_part(output_spec(i), d, count, static_cast<std::int64_t>(i), part, whole, false);
-        store(members[i].rank, outputs[i], part);
+        set_values(members[i].rank, outputs[i], part);
       }
       return;
     }
@@ -357,7 +358,7 @@ void InProcessBackend<T>::move_collective(const std::vector<OpCall>& members) {
           const auto first = input.begin() + static_cast<std::ptrdiff_t>(j * part);
           own.insert(own.end(), first, first + static_cast<std::ptrdiff_t>(part));
         }
-        store(members[j].rank, outputs[j], own);
+        set_values(members[j].rank, outputs[j], own);
       }
       return;
     }

@@ -38,6 +38,7 @@ class InProcessBackend : public Backend {
 
   // The values of a tensor as they are now, in the order of its elements.
   std::vector<T> values(int rank, std::uint32_t tensor) const;
+  void set_values(int rank, std::uint32_t tensor, const std::vector<T>& values);
 
  private:
   struct Memory {
@@ -68,7 +69,6 @@ class InProcessBackend : public Backend {
                                               std::uint32_t storage) const;  // first element, elements
   T* first_element(int rank, std::uint32_t tensor, const Geometry& at);
   void load_tokens(const OpCall& call, std::uint32_t tensor, const Geometry& at);
-  void store(int rank, std::uint32_t tensor, const std::vector<T>& values);
   void announce(const OpCall& call);
   void move(const Transfer& transfer, std::vector<OpCall>& ended);
   void move_collective(const std::vector<OpCall>& members);

@@ -126,6 +126,14 @@ class Kernel {
     return call_.micro_batch * o.at.whole[1] + o.at.start[1] + batch;
   }
 
+  // Begins an accumulation: the last operands read are those written, as they were before.
+  void begin_accumulation() {
+    for (std::size_t i = 0; i < writes(); ++i) {
+      const Operand<T>& before = in(reads() - writes() + i);
+      if (before.data != out(i).data) vector(out(i)) = vector(before);
+    }
+  }
+
   // --- matrix products
   // ------------------------------------------------------------------------------------------
 
@@ -156,6 +164,7 @@ class Kernel {
         return;
       }
       case MatmulForm::weight_gradient: {
+        begin_accumulation();
         const MatrixMap<T> x = matrix(in(reads() - 2));
         MatrixMap<T> dw = weight(out(0));
         std::int64_t row = 0;
@@ -170,6 +179,7 @@ class Kernel {
   }
 
   void bias_gradient() {
+    begin_accumulation();
     VectorMap<T> db = vector(out(0));
     std::int64_t column = 0;
     for (std::size_t i = 0; i + 1 < reads(); ++i) {
@@ -444,6 +454,7 @@ class Kernel {
   }
 
   void norm_weight_gradient() {
+    begin_accumulation();
     const MatrixMap<T> dy = matrix(in(0));
     const MatrixMap<T> x = matrix(in(1));
     VectorMap<T> d_gamma = vector(out(0));
@@ -549,6 +560,7 @@ class Kernel {
   }
 
   void embedding_gradient() {
+    begin_accumulation();
     const MatrixMap<T> dy = matrix(in(0));
     MatrixMap<T> table = weight(out(0));
     for (std::int64_t t = 0; t < dy.rows(); ++t) {
@@ -567,6 +579,7 @@ class Kernel {
   }
 
   void position_gradient() {
+    begin_accumulation();
     const MatrixMap<T> dy = matrix(in(0));
     MatrixMap<T> table = weight(out(0));
     const std::int64_t batch = in(0).size(1);

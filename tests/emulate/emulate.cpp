@@ -66,3 +66,50 @@ TEST_CASE("Every axis alone computes what the reference computes") {
   o.zero = 1;
   check(o);
 }
+
+TEST_CASE("Over 200 steps the curve of every layout is the reference's") {
+  DenseOptions model = tiny();
+  model.vocabulary = 32;  // padded to the same rows under tp 1, 2 and 4
+  const auto scenario = [&](DenseOptions o) {
+    o.micro_batches = 8 / o.dp;
+    o.layers_per_stage = 4 / (o.pp * o.vpp);
+    Scenario s = testing::dense_scenario(o);
+    s.model[0].shape.vocabulary_multiple = 4;
+    s.optimizer.adam.learning_rate = 0.01;
+    s.optimizer.bucket_parameters = 700;
+    return s;
+  };
+  constexpr int steps = 200;
+  const ReferenceRun reference = run_reference(scenario(model), steps);
+  CHECK(reference.loss.back() < 0.7 * reference.loss.front());  // it learns
+  std::vector<DenseOptions> layouts(8, model);
+  layouts[1].tp = 4;
+  layouts[2].tp = 2, layouts[2].sequence_parallel = true, layouts[2].tp_chunks = 2;
+  layouts[3].pp = 4;
+  layouts[4].pp = 2, layouts[4].vpp = 2, layouts[4].recompute = Recompute::full;
+  layouts[5].dp = 2, layouts[5].zero = 1;
+  layouts[6].dp = 4, layouts[6].zero = 1, layouts[6].optimizer_instances = 2;
+  layouts[7].tp = layouts[7].pp = layouts[7].dp = 2, layouts[7].zero = 1, layouts[7].sequence_parallel = true;
+  for (const DenseOptions& layout : layouts) {
+    const PreparedProgram p(scenario(layout));
+    EmulationSettings settings;
+    settings.steps = steps;
+    const EmulationReport r = emulate(p.input(), settings, reference);
+    CAPTURE(layout.tp, layout.pp, layout.dp, r.stuck, r.norm_error);
+    CHECK(r.loss_error < 1e-8);
+  }
+}
+
+TEST_CASE("The number of threads changes nothing") {
+  DenseOptions o = tiny();
+  o.tp = o.pp = o.dp = 2;
+  o.micro_batches = 4;
+  const PreparedProgram p(testing::dense_scenario(o));
+  EmulationSettings settings;
+  const EmulationReport one = emulate(p.input(), settings);
+  settings.interpreter.threads = 3;
+  const EmulationReport three = emulate(p.input(), settings);
+  CHECK(one.loss == three.loss);
+  CHECK(one.gradient_error == three.gradient_error);
+  CHECK(one.update_error == three.update_error);
+}

@@ -105,3 +105,22 @@ TEST_CASE("Every pair of settings trains the same model as the reference") {
   }
   check_all(cases);
 }
+
+namespace {
+
+void check_random(std::uint64_t seed, std::size_t count) {
+  INFO("seed " << seed);
+  std::vector<Case> cases(count);
+  for (std::size_t i = 0; i < count; ++i) REQUIRE(draw_case(seed, i, {}, 100'000, cases[i]));
+  check_all(cases);
+}
+
+}  // namespace
+
+TEST_CASE("Random legal scenarios train the same model as the reference") {
+  check_random(20261201, 100);
+}
+
+TEST_CASE("Random legal scenarios train the same model as the reference: 1,000 of them", "[long]") {
+  check_random(20261202, 1000);
+}

@@ -1,0 +1,25 @@
+// What an emulation shows: the loss of every step beside the reference's, the errors of all parameters, and
+// the verdict.
+#pragma once
+
+#include <string>
+
+#include "sim/emulate/emulate.h"
+#include "sim/trace/json_text.h"
+
+namespace meshweave {
+
+struct EmulationView {
+  const Scenario& scenario;  // as emulated
+  bool tiny = false;         // made small
+  int ranks = 0;
+  EmulationPrecision precision = EmulationPrecision::double_precision;
+  const EmulationReport& report;
+  const std::optional<WrongOp>& wrong;
+};
+
+std::string emulation_page(const EmulationView& view);
+// The keys of an object that the caller has opened: schema_version, scenario, …, matches.
+void write_emulation(JsonText& out, const EmulationView& view);
+
+}  // namespace meshweave
