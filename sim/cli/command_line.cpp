@@ -14,6 +14,7 @@ namespace {
 // Options as text, before they are checked.
 struct RawOptions {
   std::vector<std::string> set, vary;
+  std::string precision = "double", model_scale = "full";
   std::string executor = "analytic", progress = "auto", ranks, window, print_program;
   bool no_fold = false, no_timing = false;
   CLI::Option* print_program_option = nullptr;
@@ -110,6 +111,30 @@ void build_run(CLI::App& run, CommandLine& line, RawOptions& raw) {
           ->expected(0, 1);
 }
 
+void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
+  emulate.add_option("scenario", line.targets, "Scenario file")->type_name("SCENARIO")->required()->expected(1);
+  add_scenario_options(emulate, line, raw);
+  emulate.add_option("--steps", line.steps, "Training steps")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  emulate.add_option("--precision", raw.precision, "float or double")->type_name("NAME")->capture_default_str();
+  emulate
+      .add_option("--model-scale", raw.model_scale, "full, or tiny: a small model in the same layout and schedule")
+      ->type_name("SCALE")
+      ->capture_default_str();
+  emulate.add_option("--jobs", line.jobs, "Threads (default: one per processor)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  emulate.add_option("--trace", line.trace_file, "Write the order of the last step: FILE.json or FILE.json.gz")
+      ->type_name("FILE");
+  emulate.add_option("--ranks", raw.ranks, "Ranks in the trace: all, or a list such as 0,8,16-23 (default: all)")
+      ->type_name("LIST");
+  emulate.add_option("--progress", raw.progress, "auto (on a terminal), always or never")
+      ->type_name("WHEN")
+      ->capture_default_str();
+}
+
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -158,6 +183,15 @@ void check_options(CommandLine& line, const RawOptions& raw) {
     line.progress = ProgressMode::never;
   } else if (raw.progress != "auto") {
     throw UsageError(fmt::format("--progress: unknown value \"{}\"", raw.progress), "auto, always or never");
+  }
+  if (raw.precision == name_of(EmulationPrecision::single_precision)) {
+    line.precision = EmulationPrecision::single_precision;
+  } else if (raw.precision != name_of(EmulationPrecision::double_precision)) {
+    throw UsageError(fmt::format("--precision: unknown precision \"{}\"", raw.precision), "float or double");
+  }
+  line.tiny = raw.model_scale == "tiny";
+  if (!line.tiny && raw.model_scale != "full") {
+    throw UsageError(fmt::format("--model-scale: unknown scale \"{}\"", raw.model_scale), "full or tiny");
   }
   line.fold = !raw.no_fold;
   line.timing = !raw.no_timing;
@@ -216,6 +250,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   explain->add_option("scenario", line.targets, "Scenario file")->type_name("SCENARIO")->required()->expected(1);
   add_scenario_options(*explain, line, raw);
   add_run_options(*explain, line, raw);
+  CLI::App* emulate = app.add_subcommand("emulate", "Run the program with real numbers and compare with a plain model");
+  build_emulate(*emulate, line, raw);
   CLI::App* list = app.add_subcommand("list", "List the shipped models, devices, nodes and fabrics");
   list->add_option("section", line.list_section, "models, devices, nodes or fabrics")->type_name("SECTION");
   list->add_flag("--json", line.json, "Print JSON");
@@ -245,6 +281,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.command = run->parsed()       ? Command::run
                  : check->parsed()   ? Command::check
                  : explain->parsed() ? Command::explain
+                 : emulate->parsed() ? Command::emulate
                  : list->parsed()    ? Command::list
                                      : Command::schema;
   check_options(line, raw);

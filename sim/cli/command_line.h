@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/emulate/emulate.h"
 #include "sim/execute/replay.h"
 #include "sim/report/build_trace.h"
 #include "sim/scenario/reader.h"
 
 namespace meshweave {
 
-enum class Command : std::uint8_t { help, run, check, explain, list, schema };
+enum class Command : std::uint8_t { help, run, check, explain, emulate, list, schema };
 enum class ProgressMode : std::uint8_t { automatic, always, never };
 
 // `--vary /pointer=a,b,c`: one run per value, crossed with the other --vary.
@@ -38,6 +39,9 @@ struct CommandLine {
   bool print_program = false;
   int print_body = -1;               // −1: all bodies
   std::string list_section;          // empty: all
+  int steps = 2;                     // of emulate
+  EmulationPrecision precision = EmulationPrecision::double_precision;
+  bool tiny = false;                 // emulate a small model in the scenario's layout
 };
 
 // A mistake on the command line: exit code 2.

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "sim/base/error.h"
+#include "sim/cli/emulate_command.h"
 #include "sim/cli/pipeline.h"
 #include "sim/cli/run_stats.h"
 #include "sim/cli/sweep.h"
@@ -248,6 +249,7 @@ ExitCode dispatch(const CommandLine& line, Console& console, const volatile int&
     case Command::run: return run(line, console, interrupt);
     case Command::check: return check(line, console);
     case Command::explain: return explain(line, console, interrupt);
+    case Command::emulate: return emulate_command(line, console, interrupt);
     case Command::list: return list(line, console);
     case Command::schema: console.result(scenario_schema()); return exit_ok;
   }

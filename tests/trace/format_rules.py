@@ -29,6 +29,14 @@ class Faults(list):
             self.append(text)
 
 
+def slice_name(op):
+    """What FORMAT.md says of a slice's name."""
+    suffix = {"backward-data": " dgrad", "backward-weight": " wgrad", "recompute": " recompute"}.get(op["phase"], "")
+    if op["phase"] != "recompute" and ("gradient" in op["label"] or "backward" in op["label"]):
+        suffix = ""
+    return op["label"] + suffix
+
+
 def nanoseconds(time, faults):
     """Times are decimals of microseconds with exactly three decimals, or the integer 0 of none."""
     exact = isinstance(time, decimal.Decimal) and time.as_tuple().exponent == -3
@@ -86,7 +94,7 @@ def slices_of(events, tables, faults):
         busy[e["pid"], e["tid"]] = end
         slices[number] = (e, start, end)
         op = tables["ops"][e["args"]["op"]]
-        faults.check(e["name"] == op["label"] and e["cat"] == f"{op['phase']},{op['kind']}", f"slice {number} is not its op")
+        faults.check(e["name"] == slice_name(op) and e["cat"] == f"{op['phase']},{op['kind']}", f"slice {number} is not its op")
     faults.check(sorted(slices) == list(range(len(slices))), "ids are not 0 to n - 1")
     faults.check(len(slices) > 100, "hardly a slice")
     return slices
