@@ -7,12 +7,23 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "sim/base/text.h"
+
 namespace meshweave {
 namespace {
 
 constexpr std::size_t widest_source_line = 100;
 
 bool is_continuation_byte(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
+
+// A piece of a source line as it is shown: tabs stay, since they indent.
+std::string shown(std::string_view piece) {
+  std::string out;
+  for (std::size_t tab; (tab = piece.find('\t')) != piece.npos; piece.remove_prefix(tab + 1)) {
+    out += escaped(piece.substr(0, tab)) + '\t';
+  }
+  return out + escaped(piece);
+}
 
 // The source line and the caret below `column`; long lines are cut on both sides of it.
 std::string excerpt(std::string_view line, int column) {
@@ -30,11 +41,11 @@ std::string excerpt(std::string_view line, int column) {
     at -= first;
   }
   std::string padding;
-  for (const char c : line.substr(0, at)) {
+  for (const char c : shown(line.substr(0, at))) {
     if (c == '\t') padding += '\t';
     else if (!is_continuation_byte(c)) padding += ' ';
   }
-  return fmt::format("    {}{}{}\n    {}{}^\n", cut_left ? "..." : "", line, cut_right ? "..." : "",
+  return fmt::format("    {}{}{}\n    {}{}^\n", cut_left ? "..." : "", shown(line), cut_right ? "..." : "",
                      cut_left ? "   " : "", padding);
 }
 
@@ -64,14 +75,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string format(const Diagnostic& d) {
-  std::string text = d.file;
+  std::string text = escaped(d.file);
   if (!d.file.empty() && d.line > 0) text += fmt::format(":{}:{}", d.line, d.column);
   if (!text.empty()) text += ": ";
   text += "error: ";
-  if (!d.pointer.empty()) text += d.pointer + ": ";
-  text += d.message + "\n";
+  if (!d.pointer.empty()) text += escaped(d.pointer) + ": ";
+  text += escaped(d.message) + "\n";
   if (d.line > 0 && !d.source_line.empty()) text += excerpt(d.source_line, d.column);
-  if (!d.hint.empty()) text += fmt::format("  hint: {}\n", d.hint);
+  if (!d.hint.empty()) text += fmt::format("  hint: {}\n", escaped(d.hint));
   return text;
 }
 

@@ -25,7 +25,8 @@ struct Diagnostic {
   std::string source_line;  // the line of the file, for the caret; may be empty
 };
 
-// The text above, ending with a newline. Source lines longer than 100 columns are cut around the caret.
+// The text above, ending with a newline, with control characters escaped. Source lines longer than 100 columns are cut
+// around the caret.
 std::string format(const Diagnostic& diagnostic);
 
 constexpr std::size_t max_diagnostics = 20;

@@ -190,7 +190,7 @@ ExitCode check(const CommandLine& line, Console& console) {
     }
     json.object(), json.field("scenario", file), json.field("ok", found.empty());
     json.key("errors"), json.raw(diagnostics_json(found)), json.end();
-    text += fmt::format("{}: {}\n", file, found.empty() ? "ok" : "not possible");
+    text += fmt::format("{}: {}\n", escaped(file), found.empty() ? "ok" : "not possible");
     wrong.insert(wrong.end(), found.begin(), found.end());
   }
   json.end();

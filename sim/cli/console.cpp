@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sim/base/text.h"
 #include "sim/trace/json_text.h"
 
 namespace meshweave {
@@ -75,7 +76,7 @@ void Console::progress(std::string_view text) {
   if (!shows_progress_) return;
   const std::lock_guard lock(mutex_);
   constexpr std::size_t widest = 78;
-  write_stderr(fmt::format("\r\033[K{}", text.substr(0, widest)));
+  write_stderr(fmt::format("\r\033[K{}", escaped(text.substr(0, widest))));
   has_line_ = true;
 }
 

@@ -30,7 +30,7 @@ std::vector<ParameterError> worst_parameters(const EmulationReport& report, std:
 std::string emulation_page(const EmulationView& view) {
   const Scenario& s = view.scenario;
   const EmulationReport& r = view.report;
-  std::string out = fmt::format("{}\n  {} emulated in {}{}\n  {}\n", s.name.empty() ? s.file : s.name,
+  std::string out = fmt::format("{}\n  {} emulated in {}{}\n  {}\n", escaped(s.name.empty() ? s.file : s.name),
                                 count_text(view.ranks, "rank"), name_of(view.precision),
                                 view.tiny ? ", the model made tiny" : "", layout_text(s));
   out += fmt::format("  batch {}, {} micro-batch{} of {} per replica, sequence {}, hidden {}, {}\n\n",

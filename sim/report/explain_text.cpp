@@ -26,7 +26,7 @@ class Sources {
   }
   std::string list() const {
     std::string out = texts_.empty() ? "" : "\nsources\n";
-    for (std::size_t i = 0; i < texts_.size(); ++i) out += fmt::format("  [{}] {}\n", i + 1, texts_[i]);
+    for (std::size_t i = 0; i < texts_.size(); ++i) out += fmt::format("  [{}] {}\n", i + 1, escaped(texts_[i]));
     return out;
   }
 
@@ -44,7 +44,7 @@ std::string value_text(double value, const std::string& unit) {
 
 void number_text(std::string& out, const ExplainedNumber& number, Sources& sources) {
   fmt::format_to(std::back_inserter(out), "\n{} = {}\n  {}{}\n", number.key, value_text(number.value, number.unit),
-                 number.rule, number.source.empty() ? "" : " " + sources.mark(number.source));
+                 escaped(number.rule), number.source.empty() ? "" : " " + sources.mark(number.source));
   std::vector<std::vector<std::string>> rows;
   double rest = 0;
   for (std::size_t i = 0; i < number.parts.size(); ++i) {
@@ -67,20 +67,20 @@ void ops_text(std::string& out, const Explanation& explanation, bool communicati
   for (const ExplainedOp& op : explanation.ops) {
     if (op.communication != communication) continue;
     fmt::format_to(std::back_inserter(out), "  {:>9}  {} {}, {}, {}\n             {} {}\n", seconds_text(op.seconds),
-                   op.kind, op.label, op.phase, count_text(op.executions, "execution"), op.cost, sources.mark(op.source));
+                   op.kind, op.label, op.phase, count_text(op.executions, "execution"), escaped(op.cost), sources.mark(op.source));
   }
 }
 
 }  // namespace
 
 std::string explanation_text(const Explanation& explanation) {
-  std::string out = explanation.title + "\n";
+  std::string out = escaped(explanation.title) + "\n";
   Sources sources;
   for (const ExplainedNumber& number : explanation.numbers) number_text(out, number, sources);
   ops_text(out, explanation, false, sources);
   ops_text(out, explanation, true, sources);
   out += sources.list();
-  out += "\nwho delays the step\n  " + explanation.slowest + "\n";
+  out += "\nwho delays the step\n  " + escaped(explanation.slowest) + "\n";
   std::vector<std::vector<std::string>> rows;
   for (const ExplainedPart& part : explanation.path) rows.push_back({"    " + part.name, seconds_text(part.value)});
   for (const ExplainedPart& part : explanation.path_kinds) rows.push_back({"    " + part.name, seconds_text(part.value)});

@@ -34,8 +34,8 @@ void line(std::string& out, std::string_view name, std::string_view value, std::
 void head(std::string& out, const RunView& run) {
   const Scenario& s = run.scenario;
   const Cluster& cluster = s.cluster;
-  out += s.name.empty() ? s.file : s.name;
-  fmt::format_to(Text(out), "\n  {} × {} ({}), {}\n", run.program.ranks(), cluster.node.device.name,
+  out += escaped(s.name.empty() ? s.file : s.name);
+  fmt::format_to(Text(out), "\n  {} × {} ({}), {}\n", run.program.ranks(), escaped(cluster.node.device.name),
                  count_text((run.program.ranks() + cluster.node.gpus - 1) / cluster.node.gpus, "node"),
                  name_of(run.executor));
   fmt::format_to(Text(out), "  {}\n", layout_text(s));
@@ -152,7 +152,7 @@ void links(std::string& out, const Report& r) {
 // Where the published values come from, and those that stand beside no line above.
 void published(std::string& out, const RunView& run, const Report& r) {
   if (!run.scenario.published) return;
-  fmt::format_to(Text(out), "\npublished: {}\n", run.scenario.published->source);
+  fmt::format_to(Text(out), "\npublished: {}\n", escaped(run.scenario.published->source));
   for (const auto& [key, value] : run.scenario.published->values) {
     if (std::find(std::begin(rate_keys), std::end(rate_keys), key) != std::end(rate_keys)) continue;
     line(out, metric_title(key), metric_text(key, *metric(r, key)), published_note(run, r, key));
@@ -201,10 +201,6 @@ std::string seconds_text(double seconds) {
 std::string percent_text(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
 std::string gigabytes_text(double bytes) { return fmt::format("{:.2f} GB", bytes * 1e-9); }
-
-std::string count_text(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
 
 std::string tokens_text(double tokens_per_s) {
   return tokens_per_s >= 100 ? fmt::format("{:.0f}", tokens_per_s) : fmt::format("{:.4g}", tokens_per_s);
@@ -255,9 +251,11 @@ std::string layout_text(const Scenario& scenario) {
   return out;
 }
 
-std::string aligned_table(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns) {
+std::string aligned_table(const std::vector<std::vector<std::string>>& cells, std::size_t left_columns) {
+  std::vector<std::vector<std::string>> rows = cells;
   std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = escaped(cell);
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
   }

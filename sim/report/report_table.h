@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/text.h"
 #include "sim/report/report.h"
 
 namespace meshweave {
@@ -20,14 +21,13 @@ std::string metric_text(std::string_view key, double value);
 // "419.7 (+15.9 %)": the published value of a metric, and how far ours is from it; empty when none is.
 std::string published_text(const Scenario& scenario, const Report& report, std::string_view key);
 
-// A table of right-aligned columns, the first `left_columns` left-aligned; ends with a newline.
-std::string aligned_table(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns);
+// A table of right-aligned columns, the first `left_columns` left-aligned; ends with a newline. Cells are escaped.
+std::string aligned_table(const std::vector<std::vector<std::string>>& cells, std::size_t left_columns);
 
 // "5.13 s", "12.4 ms": four significant digits.
 std::string seconds_text(double seconds);
 std::string percent_text(double fraction);  // "12.3 %"
 std::string gigabytes_text(double bytes);   // "71.20 GB"
-std::string count_text(std::int64_t count, std::string_view noun);  // "1 rank", "2 ranks"
 std::string tokens_text(double tokens_per_s);  // "665154", "12.34" below 100
 
 }  // namespace meshweave

@@ -39,7 +39,7 @@ Diagnostic make_diagnostic(const InputFile& file, std::size_t offset) {
   diagnostic.file = file.name;
   diagnostic.line = position.line;
   diagnostic.column = position.column;
-  diagnostic.source_line = printable(position.source_line);
+  diagnostic.source_line = position.source_line;
   return diagnostic;
 }
 
@@ -100,8 +100,8 @@ void Diagnostics::at_key(const InputFile& file, std::string_view pointer, std::s
 void Diagnostics::at_offset(const InputFile& file, JsonError error) {
   if (full()) return;
   Diagnostic diagnostic = make_diagnostic(file, error.offset);
-  diagnostic.pointer = printable(error.pointer);
-  diagnostic.message = printable(error.message);
+  diagnostic.pointer = std::move(error.pointer);
+  diagnostic.message = std::move(error.message);
   diagnostic.hint = std::move(error.hint);
   found_.push_back(std::move(diagnostic));
 }
@@ -111,13 +111,13 @@ void Diagnostics::add(const InputFile& file, std::string_view pointer, bool at_k
   if (full()) return;
   Diagnostic diagnostic;
   if (const Override* setting = find_override(file, pointer)) {
-    diagnostic.file = printable(option_text(*setting));
+    diagnostic.file = option_text(*setting);
   } else {
     diagnostic = make_diagnostic(file, find_offset(file.text, pointer, at_key));
   }
-  diagnostic.pointer = printable(pointer);
-  diagnostic.message = printable(message);
-  diagnostic.hint = printable(hint);
+  diagnostic.pointer = pointer;
+  diagnostic.message = std::move(message);
+  diagnostic.hint = std::move(hint);
   found_.push_back(std::move(diagnostic));
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/text.h"
 
 namespace meshweave {
 namespace {
@@ -15,16 +16,19 @@ constexpr std::size_t widest_line = 100;
 
 void append_string(std::string& out, std::string_view text) {
   out += '"';
-  for (const char c : text) {
-    switch (c) {
+  while (!text.empty()) {
+    const std::string_view sequence = text.substr(0, std::max<std::size_t>(utf8_length(text), 1));
+    text.remove_prefix(sequence.size());
+    switch (sequence.front()) {
       case '"': out += "\\\""; break;
       case '\\': out += "\\\\"; break;
       case '\n': out += "\\n"; break;
       case '\t': out += "\\t"; break;
       case '\r': out += "\\r"; break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        else out += c;
+        // The code point of a control character is its last byte, in C0 as in C1.
+        if (is_control(sequence)) out += fmt::format("\\u{:04x}", static_cast<unsigned char>(sequence.back()));
+        else out += sequence;
     }
   }
   out += '"';

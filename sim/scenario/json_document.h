@@ -61,9 +61,6 @@ std::optional<Json> parse_json(std::string_view text, JsonError& error);
 // Two spaces of indentation; an array or object that fits on one line of 100 columns stays on it. No newline at the end.
 std::string format_json(const Json& value);
 
-// `text` with control characters and bytes that are not UTF-8 replaced by "?", byte for byte; tabs stay.
-std::string printable(std::string_view text);
-
 // RFC 6901: "~" and "/" in `key` are escaped.
 std::string pointer_to(std::string_view parent, std::string_view key);
 std::string pointer_to(std::string_view parent, std::size_t index);

@@ -7,35 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "sim/base/text.h"
 #include "sim/scenario/json_document.h"
 
 namespace meshweave {
 namespace {
 
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 when there is none (Unicode 15, table 3-7).
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return continues(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const bool overlong = lead == 0xe0 && byte(1) < 0xa0;
-    const bool surrogate = lead == 0xed && byte(1) > 0x9f;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool overlong = lead == 0xf0 && byte(1) < 0x90;
-    const bool too_large = lead == 0xf4 && byte(1) > 0x8f;
-    return continues(1) && continues(2) && continues(3) && !overlong && !too_large ? 4 : 0;
-  }
-  return 0;
-}
-
 // Offset of the first byte that is not UTF-8.
 std::optional<std::size_t> find_bad_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = sequence_length(text.substr(i));
+    const std::size_t length = utf8_length(text.substr(i));
     if (length == 0) return i;
     i += length;
   }
@@ -309,17 +290,6 @@ std::optional<Json> parse_json(std::string_view text, JsonError& error) {
   TreeBuilder builder(error, text, count);
   if (!run(text, builder, count)) return std::nullopt;
   return builder.take();
-}
-
-std::string printable(std::string_view text) {
-  std::string out(text);
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = sequence_length(text.substr(i));
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (length == 0 || (byte < 0x20 && byte != '\t') || byte == 0x7f) out[i] = '?';
-    i += std::max<std::size_t>(length, 1);
-  }
-  return out;
 }
 
 std::size_t find_offset(std::string_view text, std::string_view pointer, bool at_key) {

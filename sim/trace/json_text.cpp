@@ -6,31 +6,9 @@
 #include <iterator>
 
 #include "sim/base/error.h"
+#include "sim/base/text.h"
 
 namespace meshweave {
-namespace {
-
-// Length of the well-formed UTF-8 sequence at the front of `text` (RFC 3629); 0 where there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return tail(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const bool overlong = lead == 0xe0 && byte(1) < 0xa0;
-    const bool surrogate = lead == 0xed && byte(1) > 0x9f;
-    return tail(1) && tail(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool overlong = lead == 0xf0 && byte(1) < 0x90;
-    const bool too_large = lead == 0xf4 && byte(1) > 0x8f;
-    return tail(1) && tail(2) && tail(3) && !overlong && !too_large ? 4 : 0;
-  }
-  return 0;
-}
-
-}  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
@@ -43,12 +21,17 @@ void append_json_string(std::string& out, std::string_view text) {
     } else if (c == '\n') {
       out += "\\n";
       ++i;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else if (c >= ' ' && c <= '~') {
+      out += c;
       ++i;
-    } else if (const std::size_t length = utf8_length(text.substr(i)); length > 0) {
-      out.append(text.substr(i, length));
-      i += length;
+    } else if (const std::string_view sequence = text.substr(i, utf8_length(text.substr(i))); !sequence.empty()) {
+      // The code point of a control character is its last byte, in C0 as in C1.
+      if (is_control(sequence)) {
+        fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned char>(sequence.back()));
+      } else {
+        out += sequence;
+      }
+      i += sequence.size();
     } else {
       out += "\xef\xbf\xbd";
       ++i;

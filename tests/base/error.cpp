@@ -44,6 +44,15 @@ TEST_CASE("A long source line is cut around the caret") {
                          std::string(53, ' ') + "^\n");
 }
 
+TEST_CASE("Nothing in a diagnostic acts on a terminal") {
+  const Diagnostic d{"a\x1b.json", 1, 5, "/a\n", "m\x07", "h\t", "\t\x1b\x1b: x"};
+  CHECK(format(d) ==
+        "a\\x1b.json:1:5: error: /a\\n: m\\x07\n"
+        "    \t\\x1b\\x1b: x\n"
+        "    \t         ^\n"
+        "  hint: h\\t\n");
+}
+
 TEST_CASE("The nearest name is within three edits and less than half of the name") {
   const std::vector<std::string> keys{"global", "micro", "tp", "zero", "sequence_parallel"};
   CHECK(nearest_name("globl", keys) == "global");

@@ -254,6 +254,61 @@ TEST_CASE("run --trace replaces neither the scenario nor what is no file, and sa
   CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == small_scenario);
 }
 
+TEST_CASE("Names act on no terminal, and JSON keeps them") {
+  // ESC, line feed, tab, bell, DEL and the C1 character that begins a control sequence.
+  const std::string name = "a\x1b[31m\nb\tc\x07\x7f\xc2\x9b";
+  const std::string shown = "a\\x1b[31m\\nb\\tc\\x07\\x7f\\xc2\\x9b";
+  const auto is_plain = [](const std::string& text) {
+    return std::none_of(text.begin(), text.end(), [](char c) {
+      return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f;
+    }) && text.find("\xc2\x9b") == std::string::npos;
+  };
+  const TemporaryFolder folder;
+  Json scenario = Json::parse(small_scenario);
+  scenario["name"] = name;
+  scenario["published"] = {{"mfu", 0.4}, {"source", name}};
+  scenario["cluster"]["node"] = {{"base", "hgx-h100"}, {"source", name}, {"device", {{"base", "h100-sxm"}, {"name", name}, {"source", name}}}};
+  scenario["host"] = {{"graphs", false}};
+  const std::string path = folder.write(name + ".json", scenario.dump());
+  const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  const std::string plain_path = folder.write("plain.json", R"({"cluster":{"node":"hgx-h100"}})");
+
+  const Finished page = meshweave_command({"run", path});
+  REQUIRE(page.code == 0);
+  CHECK(page.out.find(shown + "\n") == 0);
+  CHECK(page.out.find("published: " + shown + "\n") != std::string::npos);
+  const Finished table = meshweave_command({"run", path, "--vary", "/name=\"x\\u001b\",\"y\\n\"", "--progress", "always"});
+  CHECK(table.code == 0);
+  CHECK(lines(table.out) == 3);
+  const Finished rows = meshweave_command({"run", folder.path()});
+  CHECK(rows.code == 3);
+  CHECK(rows.out.find(shown + ".json") != std::string::npos);
+  const Finished explained = meshweave_command({"explain", path});
+  CHECK(explained.code == 0);
+  CHECK(explained.out.find("] " + shown + "\n") != std::string::npos);
+  const Finished resolved = meshweave_command({"check", path});
+  CHECK(Json::parse(resolved.out)["name"] == name);
+  const Finished checked = meshweave_command({"check", folder.path()});
+  CHECK(checked.out.find("/" + shown + ".json: ok\n") != std::string::npos);
+  const Finished absent = meshweave_command({"run", folder.file(name)});
+  CHECK(absent.err.find(folder.file(shown)) != std::string::npos);
+  const Finished bad = meshweave_command({"run", path, "--set", "/" + name + "=1"});
+  CHECK(bad.err.find("/" + shown + ": unknown key\n") != std::string::npos);
+  const Finished argument = meshweave_command({"run", path, "--" + name});
+  for (const std::string& text : {page.out, table.out, rows.out, rows.err, explained.out, resolved.out, checked.out, checked.err,
+                                  absent.err, bad.err, argument.err}) {
+    INFO(text);
+    CHECK(is_plain(text));
+  }
+  CHECK(Json::parse(meshweave_command({"run", path, "--json"}).out)["name"] == name);
+  CHECK(Json::parse(meshweave_command({"run", folder.path(), "--json"}).out)[0]["name"] == name);
+  CHECK(Json::parse(meshweave_command({"explain", path, "--json"}).out)["name"] == name);
+  CHECK(Json::parse(meshweave_command({"run", folder.file(name), "--json"}).err)["errors"].size() == 1);
+  const std::string trace = folder.file("t.json");
+  REQUIRE(meshweave_command({"run", path, "--trace", trace}).code == 0);
+  CHECK(read_trace(trace).provenance.name == name);
+}
+
 TEST_CASE("check prints the resolved scenario, which is a scenario again") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);

@@ -113,7 +113,7 @@ TEST_CASE("Pointers are split and escaped") {
 TEST_CASE("A document is written readably") {
   const std::string text =
       "{\n"
-      "  \"a\": { \"b\": [1, 2.5, \"x\\n\\u0001\"] },\n"
+      "  \"a\": { \"b\": [1, 2.5, \"x\\n\\u0001\\u007f\\u009b\"] },\n"
       "  \"c\": []\n"
       "}";
   CHECK(format_json(parsed(text)) == text);
