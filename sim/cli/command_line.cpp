@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/base/quantity.h"
@@ -29,12 +31,11 @@ std::pair<std::string, std::string> split_assignment(std::string_view option, co
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-int parse_integer(std::string_view what, std::string_view text, int least) {
+// A whole number of at least 0.
+std::optional<int> parse_count(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least) {
-    throw UsageError(fmt::format("{}: \"{}\" is not a whole number of at least {}", what, text, least));
-  }
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
   return value;
 }
 
@@ -46,18 +47,24 @@ void parse_ranks(const std::string& text, TraceRequest& request) {
   }
   for (const std::string& part : split_values(text)) {
     const std::size_t dash = part.find('-');
-    const int first = parse_integer("--ranks", part.substr(0, dash), 0);
-    const int last = dash == std::string::npos ? first : parse_integer("--ranks", part.substr(dash + 1), 0);
+    const std::optional<int> first = parse_count(part.substr(0, dash));
+    const std::optional<int> last = dash == std::string::npos ? first : parse_count(part.substr(dash + 1));
     constexpr int most = 1 << 20;
-    if (last < first || last - first >= most) throw UsageError(fmt::format("--ranks: \"{}\" is not a range", part));
-    for (int rank = first; rank <= last; ++rank) request.ranks.push_back(rank);
+    if (!first || !last || *last < *first || *last - *first >= most) {
+      throw UsageError(fmt::format("--ranks: \"{}\" is {}", part,
+                                   dash == 0 || dash == std::string::npos ? "not a rank" : "not a range of ranks"),
+                       "all, or a list such as 0,8,16-23; ranks count from 0");
+    }
+    for (int rank = *first; rank <= *last; ++rank) request.ranks.push_back(rank);
   }
 }
 
-// "10 ms,25 ms", counted from the begin of the step.
+// "10 ms,25 ms", on the axis of the trace.
 void parse_window(const std::string& text, TraceRequest& request) {
   const std::vector<std::string> ends = split_values(text);
-  if (ends.size() != 2) throw UsageError("--window: must be two times, for example \"10 ms,25 ms\"");
+  if (ends.size() != 2) {
+    throw UsageError(fmt::format("--window: \"{}\" is not two times", text), R"(for example --window "10 ms,25 ms")");
+  }
   Picoseconds times[2];
   for (std::size_t i = 0; i < 2; ++i) {
     const ParsedQuantity parsed = parse_quantity(ends[i], QuantityKind::seconds);
@@ -70,7 +77,8 @@ void parse_window(const std::string& text, TraceRequest& request) {
 }
 
 void add_scenario_options(CLI::App& app, CommandLine& line, RawOptions& raw) {
-  app.add_option("--set", raw.set, "Override a value of the scenario: /json/pointer=value (repeatable)")
+  app.add_option("--set", raw.set,
+                 "Override a value of the scenario: /json/pointer=value (repeatable; the later of two counts)")
       ->type_name("POINTER=VALUE")
       ->allow_extra_args(false);
   app.add_flag("--json", line.json, "Print JSON");
@@ -135,6 +143,52 @@ void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
       ->capture_default_str();
 }
 
+// No option and no command takes the empty text for a value: it comes of a shell variable that is not set.
+void refuse_empty(const std::vector<std::string>& arguments) {
+  const std::string hint = "shell variables that are not set give empty arguments";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.empty()) {
+      throw UsageError(i == 0 ? "the first argument is empty"
+                              : fmt::format("the argument after {} is empty", arguments[i - 1]),
+                       hint);
+    }
+    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) {
+      throw UsageError(fmt::format("{} is followed by nothing", argument), hint);
+    }
+  }
+}
+
+// Whether giving `outer` a value replaces the one at `pointer`. "/-" appends.
+bool covers(const std::string& outer, const std::string& pointer) {
+  return !outer.ends_with("/-") && (pointer == outer || pointer.starts_with(outer + "/"));
+}
+
+// A varied value must reach the scenario: nothing that is set behind it may take its place. --vary comes behind --set.
+void check_vary(const CommandLine& line) {
+  for (std::size_t i = 0; i < line.vary.size(); ++i) {
+    const Vary& vary = line.vary[i];
+    if (std::find(vary.values.begin(), vary.values.end(), "") != vary.values.end()) {
+      throw UsageError(fmt::format("--vary {}: a value is empty", vary.pointer), R"("" is the empty text)");
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      const std::string& before = line.vary[j].pointer;
+      if (!covers(vary.pointer, before)) continue;
+      if (vary.pointer == before) {
+        throw UsageError(fmt::format("--vary: {} is varied twice", before),
+                         "one --vary takes all values, for example --vary /batch/micro=1,2,4");
+      }
+      throw UsageError(fmt::format("--vary: {} replaces {}, which is varied before it", vary.pointer, before),
+                       fmt::format("give --vary {} first", vary.pointer));
+    }
+    for (const Override& setting : line.overrides) {
+      if (!covers(vary.pointer, setting.pointer)) continue;
+      throw UsageError(fmt::format("--vary {} replaces what --set {} gives", vary.pointer, setting.pointer),
+                       "leave one of them out");
+    }
+  }
+}
+
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -172,6 +226,7 @@ void check_options(CommandLine& line, const RawOptions& raw) {
     auto [pointer, values] = split_assignment("--vary", text);
     line.vary.push_back({std::move(pointer), split_values(values)});
   }
+  check_vary(line);
   if (raw.executor == name_of(Executor::simgrid)) {
     line.executor = Executor::simgrid;
   } else if (raw.executor != name_of(Executor::analytic)) {
@@ -202,7 +257,18 @@ void check_options(CommandLine& line, const RawOptions& raw) {
   }
   if (raw.print_program_option != nullptr && raw.print_program_option->count() > 0) {
     line.print_program = true;
-    if (!raw.print_program.empty()) line.print_body = parse_integer("--print-program", raw.print_program, 0);
+    for (const auto& [other, given] : {std::pair("--json", line.json), std::pair("--stats", line.stats),
+                                       std::pair("--trace", !line.trace_file.empty())}) {
+      if (!given) continue;
+      throw UsageError(fmt::format("--print-program prints text and stops: {} has no effect", other),
+                       "leave one of them out");
+    }
+    if (raw.print_program.empty()) return;
+    const std::optional<int> body = parse_count(raw.print_program);
+    if (!body) {
+      throw UsageError(fmt::format("--print-program: \"{}\" is no body", raw.print_program), "bodies count from 0");
+    }
+    line.print_body = *body;
   }
 }
 
@@ -258,6 +324,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of scenario files");
   schema->add_flag("--json", line.json, "Accepted for uniformity: the schema is JSON");
 
+  refuse_empty(arguments);
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (!arguments.empty() && !arguments[0].empty() && arguments[0][0] != '-' &&

@@ -11,11 +11,11 @@
 #include "sim/cli/pipeline.h"
 #include "sim/cli/run_stats.h"
 #include "sim/cli/sweep.h"
+#include "sim/cli/trace_option.h"
 #include "sim/program/print.h"
 #include "sim/report/explain.h"
 #include "sim/report/report_json.h"
 #include "sim/report/report_table.h"
-#include "sim/trace/atomic_file.h"
 #include "sim/trace/trace_writer.h"
 
 namespace meshweave {
@@ -58,22 +58,6 @@ RunSettings settings_of(const CommandLine& line, Console& console, const volatil
   return settings;
 }
 
-// Ranks that --ranks names must exist.
-void check_ranks(const TraceRequest& request, int ranks) {
-  for (const int rank : request.ranks) {
-    if (rank >= ranks) throw UsageError(fmt::format("--ranks: there is no rank {} (0 to {})", rank, ranks - 1));
-  }
-}
-
-// A trace never takes the place of the scenario that it is of; what cannot be written is said before the run.
-void check_trace_file(const CommandLine& line) {
-  std::error_code ignored;  // of files that do not exist
-  if (fs::equivalent(line.trace_file, line.targets.front(), ignored)) {
-    throw UsageError(fmt::format("--trace: {} is the scenario", line.trace_file), "for example --trace trace.json.gz");
-  }
-  file_to_replace(line.trace_file);
-}
-
 ExitCode run_one(const CommandLine& line, Console& console, const volatile int& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
   const RunSettings settings = settings_of(line, console, interrupt);
@@ -81,7 +65,9 @@ ExitCode run_one(const CommandLine& line, Console& console, const volatile int& 
   if (!line.trace_file.empty()) {
     check_ranks(line.trace, run.program.ranks());
     console.progress("writing the trace");
-    write_trace(build_trace(run.view(), line.trace, version_text()), line.trace_file, &interrupt);
+    const Trace trace = build_trace(run.view(), line.trace, version_text());
+    check_window(line.trace, trace);
+    write_trace(trace, line.trace_file, &interrupt);
   }
   if (line.json) {
     JsonText out(2);

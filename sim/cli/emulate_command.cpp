@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/cli/pipeline.h"
+#include "sim/cli/trace_option.h"
 #include "sim/emulate/diagnose.h"
 #include "sim/emulate/tiny.h"
 #include "sim/report/build_trace.h"
@@ -60,8 +61,8 @@ void check_size(const Lowered& l, const CommandLine& line) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (needed < 0.8 * present) return;
   throw UsageError(
-      fmt::format("emulate: all {} ranks of the model would take about {}, of which this machine has {}",
-                  l.program.ranks(), gigabytes_text(needed), gigabytes_text(present)),
+      fmt::format("emulate: all {} of the model would take about {}, of which this machine has {}",
+                  count_text(l.program.ranks(), "rank"), gigabytes_text(needed), gigabytes_text(present)),
       "--model-scale tiny makes the model small and keeps the layout");
 }
 
@@ -78,7 +79,9 @@ void write_emulated_trace(const CommandLine& line, const Lowered& l, const Inter
 }  // namespace
 
 ExitCode emulate_command(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  if (!line.trace_file.empty()) check_trace_file(line);
   const Lowered l = lower_for_emulation(line, console);
+  check_ranks(line.trace, l.program.ranks());
   check_size(l, line);
   EmulationSettings settings;
   settings.steps = line.steps;

@@ -203,6 +203,9 @@ TEST_CASE("Mistakes of each kind have their exit code, and keep stdout clean") {
   expect({"run"}, 2, "meshweave run --help");
   expect({"run", path, "--frobnicate"}, 2, "unexpected argument \"--frobnicate\"");
   expect({"run", path, "--trace", folder.file("t.json"), "--ranks", "99"}, 2, "there is no rank 99 (0 to 15)");
+  expect({"run", path, "--trace", folder.file("t.json"), "--window", "100 s,200 s"}, 2,
+         "--window: begins at 100 s, but the step lasts from ");
+  expect({"run", path, "--trace", ""}, 2, "the argument after --trace is empty");
   expect({"run", folder.write("bad.json", "{ \"nmae\": 1 }")}, 3, "bad.json:1:");
   expect({"run", folder.write("syntax.json", "{ ")}, 3, "syntax.json:1:");
   expect({"run", path, "--set", "/layout/language/tp=3"}, 3, "tp");
@@ -252,6 +255,24 @@ TEST_CASE("run --trace replaces neither the scenario nor what is no file, and sa
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
   std::ifstream kept(path);
   CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == small_scenario);
+}
+
+TEST_CASE("run --trace wants a name that says what the file is") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const auto refused = [&](const std::string& name, const std::string& better) {
+    const Finished run = meshweave_command({"run", path, "--trace", folder.file(name)});
+    CHECK(run.code == 2);
+    CHECK(run.out.empty());
+    CHECK(run.err == "error: --trace: " + folder.file(name) + " ends in neither .json nor .json.gz\n  hint: for example --trace " +
+                         folder.file(better) + "\n");
+  };
+  refused("x.txt", "x.json.gz");
+  refused("x", "x.json.gz");
+  refused("x.gz", "x.json.gz");
+  refused("x.JSON", "x.json.gz");
+  refused("new/", "new/trace.json.gz");
+  CHECK(folder.names() == std::vector<std::string>{"small.json"});
 }
 
 TEST_CASE("Names act on no terminal, and JSON keeps them") {
@@ -407,3 +428,4 @@ TEST_CASE("An interrupted run returns 130 and leaves no file") {
   CHECK(sweep.out.empty());
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
 }
+

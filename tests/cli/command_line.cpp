@@ -63,22 +63,70 @@ TEST_CASE("run --print-program takes a body or none") {
 
 TEST_CASE("Mistakes on the command line are refused with a hint") {
   CHECK(refusal({"rnu", "a.json"}) == "unknown command \"rnu\" | did you mean \"run\"?");
-  CHECK(refusal({"simulate"}) == "unknown command \"simulate\" | one of run, check, explain, list, schema");
+  CHECK(refusal({"frobnicate"}) == "unknown command \"frobnicate\" | one of run, check, explain, emulate, list, schema");
   CHECK(refusal({"run", "a.json", "--execuotr", "simgrid"}) == "unexpected argument \"--execuotr\" | did you mean --executor?");
   CHECK(refusal({"run", "a.json", "--executor", "fast"}) == "--executor: unknown executor \"fast\" | analytic or simgrid");
   CHECK(refusal({"run", "a.json", "--set", "batch=1"}) ==
         "--set batch=1: must be /json/pointer=value | for example --set /batch/micro=2");
   CHECK(refusal({"run", "a.json", "--ranks", "all"}) ==
         "--ranks and --window choose a part of the trace | add --trace FILE.json.gz");
-  CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", "5-2"}) == "--ranks: \"5-2\" is not a range | ");
-  CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", "x"}) ==
-        "--ranks: \"x\" is not a whole number of at least 0 | ");
+  for (const char* range : {"5-2", "3-", "3-x", "0-9999999"}) {
+    CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", range}) ==
+          std::string("--ranks: \"") + range + "\" is not a range of ranks | all, or a list such as 0,8,16-23; ranks count from 0");
+  }
+  for (const char* rank : {"x", "-1", "1.5", "0x1"}) {
+    CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", rank}) ==
+          std::string("--ranks: \"") + rank + "\" is not a rank | all, or a list such as 0,8,16-23; ranks count from 0");
+  }
+  CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", "1,,2"}) ==
+        "--ranks: \"\" is not a rank | all, or a list such as 0,8,16-23; ranks count from 0");
   CHECK(refusal({"run", "a.json", "--trace", "t", "--window", "2 ms,1 ms"}) == "--window: ends before it begins | ");
   CHECK(refusal({"run", "a.json", "--trace", "t", "--window", "1 ms"}) ==
-        "--window: must be two times, for example \"10 ms,25 ms\" | ");
+        "--window: \"1 ms\" is not two times | for example --window \"10 ms,25 ms\"");
   CHECK(refusal({"run"}).find("meshweave run --help") != std::string::npos);
   CHECK(refusal({}).find("meshweave --help") != std::string::npos);
   CHECK(refusal({"run", "a.json", "--jobs", "0"}) != "accepted");
+}
+
+TEST_CASE("Empty arguments are refused, whatever they are for") {
+  const std::string hint = " | shell variables that are not set give empty arguments";
+  for (const char* option : {"--trace", "--ranks", "--window", "--executor", "--progress", "--print-program", "--jobs", "--set", "--vary"}) {
+    CHECK(refusal({"run", "a.json", option, ""}) == std::string("the argument after ") + option + " is empty" + hint);
+    const std::string with_equals = std::string(option) + "=";
+    CHECK(refusal({"run", "a.json", with_equals}) == with_equals + " is followed by nothing" + hint);
+  }
+  CHECK(refusal({"run", ""}) == "the argument after run is empty" + hint);
+  CHECK(refusal({"list", ""}) == "the argument after list is empty" + hint);
+  CHECK(refusal({""}) == "the first argument is empty" + hint);
+  // An empty text is a value.
+  CHECK(parse_command_line({"run", "a.json", "--set", "/name="}).overrides[0].value.empty());
+}
+
+TEST_CASE("Nothing stands beside --print-program") {
+  CHECK(refusal({"run", "a.json", "--print-program", "--json"}) ==
+        "--print-program prints text and stops: --json has no effect | leave one of them out");
+  CHECK(refusal({"run", "a.json", "--print-program", "0", "--trace", "t.json"}) ==
+        "--print-program prints text and stops: --trace has no effect | leave one of them out");
+  CHECK(refusal({"run", "a.json", "--stats", "--print-program"}) ==
+        "--print-program prints text and stops: --stats has no effect | leave one of them out");
+  CHECK(refusal({"run", "a.json", "--print-program", "-1"}) == "--print-program: \"-1\" is no body | bodies count from 0");
+}
+
+TEST_CASE("A value is varied once, and by nothing replaced") {
+  CHECK(refusal({"run", "a.json", "--vary", "/seed=1,2", "--vary", "/seed=3"}) ==
+        "--vary: /seed is varied twice | one --vary takes all values, for example --vary /batch/micro=1,2,4");
+  CHECK(refusal({"run", "a.json", "--vary", "/batch/micro=1,2", "--vary", "/batch={}"}) ==
+        "--vary: /batch replaces /batch/micro, which is varied before it | give --vary /batch first");
+  CHECK(refusal({"run", "a.json", "--vary", "/seed=1,2", "--set", "/seed=3"}) ==
+        "--vary /seed replaces what --set /seed gives | leave one of them out");
+  CHECK(refusal({"run", "a.json", "--set", "/batch/micro=3", "--vary", "/batch={}"}) ==
+        "--vary /batch replaces what --set /batch/micro gives | leave one of them out");
+  CHECK(refusal({"run", "a.json", "--vary", "/seed=1,,2"}) == "--vary /seed: a value is empty | \"\" is the empty text");
+  // Inside a value that was set, or varied before; and beside one of a similar name.
+  CHECK(refusal({"run", "a.json", "--set", "/batch={}", "--vary", "/batch/micro=1,2"}) == "accepted");
+  CHECK(refusal({"run", "a.json", "--vary", "/batch={}", "--vary", "/batch/micro=1,2"}) == "accepted");
+  CHECK(refusal({"run", "a.json", "--vary", "/perturb/-={}", "--vary", "/perturb/-={}"}) == "accepted");  // two entries
+  CHECK(refusal({"run", "a.json", "--set", "/batch/micro_batches=1", "--vary", "/batch/micro=1,2"}) == "accepted");
 }
 
 TEST_CASE("Help is a result, for the command and for each subcommand") {

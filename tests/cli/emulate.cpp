@@ -75,4 +75,11 @@ TEST_CASE("emulate refuses what it cannot do, and says what it can") {
   CHECK(scale.code == 2);
   CHECK(scale.err.find("full or tiny") != std::string::npos);
   CHECK(meshweave_command({"emulate", path, "--steps", "0"}).code == 2);
+  const Finished name = meshweave_command({"emulate", path, "--model-scale", "tiny", "--trace", folder.file("order.txt")});
+  CHECK(name.code == 2);
+  CHECK(name.err.find("order.txt ends in neither .json nor .json.gz") != std::string::npos);
+  const Finished rank = meshweave_command(
+      {"emulate", path, "--model-scale", "tiny", "--trace", folder.file("order.json"), "--ranks", "99"});
+  CHECK(rank.code == 2);
+  CHECK(rank.err.find("--ranks: there is no rank 99 (0 to 15)") != std::string::npos);
 }
