@@ -108,7 +108,7 @@ std::vector<SweepPoint> sweep_points(const CommandLine& line) {
     for (const SweepPoint& point : points) {
       for (const std::string& value : vary.values) {
         crossed.push_back(point);
-        crossed.back().overrides.push_back({vary.pointer, value});
+        crossed.back().overrides.push_back({vary.pointer, value, "--vary"});
         crossed.back().vary.emplace_back(vary.pointer, value);
       }
     }

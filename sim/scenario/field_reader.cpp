@@ -189,11 +189,15 @@ void FieldReader::entry(const Key& key, Library library, std::string& name, cons
 }
 
 void FieldReader::base(const Key& key, Library library, std::string& name, const Visit& visit) {
-  const Json* json = take(key);
-  if (!json) return;
-  read_entry(*json, pointer_of(key), library, name, visit);
+  reference_ = key.name;
+  if (const Json* json = take(key)) read_entry(*json, pointer_of(key), library, name, visit);
+  else if (!object_.find(misnamed_reference())) return;
   overlay_ = true;
 }
+
+// Modules name the entry that they start from by "zoo", all other objects by "base": the one in the other's place. It
+// is a single mistake: what the entry would have given is not missing.
+std::string_view FieldReader::misnamed_reference() const { return reference_ == base_key ? zoo_key : base_key; }
 
 void FieldReader::list(const Key& key, const Items& items) {
   const Json* json = take(key, Json::Kind::array);
@@ -247,10 +251,23 @@ void FieldReader::choose(const Key& key, std::size_t& index, const std::vector<s
 }
 
 void FieldReader::read_object(const Json& value, const std::string& pointer, bool overlay, const Visit& visit) {
+  if (value.is(Json::Kind::string)) return refuse_string(value, pointer, visit);
   if (!expect(value, Json::Kind::object, pointer)) return;
   FieldReader reader(reading_, file_, value, pointer, overlay);
   visit(reader);
   reader.refuse_unknown_keys();
+}
+
+// An object that may start from an entry is easily mistaken for the entry's name.
+void FieldReader::refuse_string(const Json& value, const std::string& pointer, const Visit& visit) {
+  Reading nothing;
+  const Json empty = Json::make_object();
+  FieldReader description(nothing, file_, empty, pointer, true);
+  visit(description);
+  const std::string_view key = description.reference_;
+  reading_.diagnostics.at_value(
+      file_, pointer, fmt::format("expected {} (is {})", noun_of(Json::Kind::object), noun_of(value.kind)),
+      key.empty() ? "" : fmt::format("{{ \"{}\": {} }} starts from an entry", key, shown(value.text)));
 }
 
 void FieldReader::read_entry(const Json& value, const std::string& pointer, Library library, std::string& name,
@@ -263,11 +280,13 @@ void FieldReader::read_entry(const Json& value, const std::string& pointer, Libr
     return;
   }
   FieldReader reader(reading_, file_, value, pointer, overlay_);
+  reader.reference_ = base_key;
   if (const Json* base = reader.take({base_key, "", Need::absent})) {
     const std::string at = pointer_to(pointer, base_key);
     if (expect(*base, Json::Kind::string, at)) load_entry(library, base->text, at, name, visit);
     reader.overlay_ = true;
   }
+  if (value.find(reader.misnamed_reference())) reader.overlay_ = true;
   visit(reader);
   reader.refuse_unknown_keys();
 }
@@ -304,8 +323,10 @@ void FieldReader::refuse_unknown_keys() {
   for (const std::string& key : object_.keys) {
     if (reading_.diagnostics.full()) return;
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+    const bool misnamed = !reference_.empty() && key == misnamed_reference();
     reading_.diagnostics.at_key(file_, pointer_to(pointer_, key), "unknown key",
-                                hint_for(key, known_, "known keys"));
+                                misnamed ? fmt::format("here \"{}\" names the entry to start from", reference_)
+                                         : hint_for(key, known_, "known keys"));
   }
 }
 

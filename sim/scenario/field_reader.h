@@ -54,10 +54,12 @@ class FieldReader : public Fields {
   void refuse(const Key& key, std::string message, std::string hint = {});
   std::string pointer_of(const Key& key) const { return pointer_to(pointer_, key.name); }
   void read_object(const Json& value, const std::string& pointer, bool overlay, const Visit& visit);
+  void refuse_string(const Json& value, const std::string& pointer, const Visit& visit);
   void read_entry(const Json& value, const std::string& pointer, Library library, std::string& name,
                   const Visit& visit);
   void load_entry(Library library, const std::string& entry, const std::string& pointer, std::string& name,
                   const Visit& visit);
+  std::string_view misnamed_reference() const;
   bool read_integer(const Json& value, const std::string& pointer, const IntegerRange& range, std::int64_t& result);
   void refuse_unknown_keys();
 
@@ -66,6 +68,7 @@ class FieldReader : public Fields {
   const Json& object_;
   std::string pointer_;
   bool overlay_;
+  std::string_view reference_;  // the key by which this object names an entry that it starts from; empty for none
   std::vector<std::string> known_;
 };
 

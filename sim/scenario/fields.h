@@ -50,6 +50,8 @@ constexpr double unset_number = std::numeric_limits<double>::quiet_NaN();
 
 // The key of an entry object that names the entry whose fields are its defaults.
 constexpr std::string_view base_key = "base";
+// The key of a module that does so: modules may name a shape of the zoo beside keys of their own.
+constexpr std::string_view zoo_key = "zoo";
 
 // The shipped collections of named entries.
 enum class Library : std::uint8_t { models, devices, nodes, fabrics };

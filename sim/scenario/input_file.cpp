@@ -43,15 +43,23 @@ Diagnostic make_diagnostic(const InputFile& file, std::size_t offset) {
   return diagnostic;
 }
 
-std::string option_text(const Override& setting) { return fmt::format("--set {}={}", setting.pointer, setting.value); }
+std::string option_text(const Override& setting) {
+  return fmt::format("{} {}={}", setting.option, setting.pointer, setting.value);
+}
 
-// The override whose value `pointer` lies in.
+bool lies_in(std::string_view pointer, const std::string& outer) {
+  return pointer == outer || pointer.starts_with(outer + "/");
+}
+
+// The override that the value at `pointer` is due to: it lies in the override's, or the override made it on its way.
 const Override* find_override(const InputFile& file, std::string_view pointer) {
-  const auto covers = [&](const Override& setting) {
-    return pointer == setting.pointer || pointer.starts_with(setting.pointer + "/");
-  };
-  const auto at = std::find_if(file.overrides.rbegin(), file.overrides.rend(), covers);
-  return at == file.overrides.rend() ? nullptr : &*at;
+  const auto at = std::find_if(file.overrides.rbegin(), file.overrides.rend(),
+                               [&](const Override& setting) { return lies_in(pointer, setting.pointer); });
+  if (at != file.overrides.rend()) return &*at;
+  const auto made = std::find_if(file.made.rbegin(), file.made.rend(), [&](const Made& m) {
+    return m.whole ? lies_in(pointer, m.pointer) : pointer == m.pointer;
+  });
+  return made == file.made.rend() ? nullptr : &file.overrides[made->setting];
 }
 
 // The JSON that an override's text stands for: itself, or a string.
@@ -61,31 +69,85 @@ Json value_of(const Override& setting) {
   return Json::make(std::string_view(setting.value));
 }
 
-// The place that `keys` lead to, made where missing; null when a value on the way cannot have members. `reached` is
-// the pointer of the last value on the way.
-Json* walk(Json& root, const std::vector<std::string>& keys, std::string& reached) {
-  Json* at = &root;
-  for (const std::string& key : keys) {
-    if (at->is(Json::Kind::string)) {
-      Json entry = Json::make_object();
-      entry.add("base", std::move(*at));
-      *at = std::move(entry);
-    }
-    if (at->is(Json::Kind::object)) {
-      Json* member = at->find(key);
-      at = member ? member : &at->add(key, Json::make_object());
-    } else if (at->is(Json::Kind::array)) {
-      std::size_t index = 0;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
-      if (error != std::errc{} || end != key.data() + key.size() || index >= at->items.size()) return nullptr;
-      at = &at->items[index];
-    } else {
-      return nullptr;
-    }
-    reached = pointer_to(reached, key);
-  }
-  return at;
+std::optional<std::size_t> index_of(std::string_view key) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  if (error != std::errc{} || end != key.data() + key.size()) return std::nullopt;
+  return index;
 }
+
+// Walks the way of one override to the place of its value, and makes what is missing on it.
+class Walk {
+ public:
+  // `index` of the override, whose keys these are.
+  Walk(InputFile& file, std::size_t index, const std::vector<std::string>& keys)
+      : file_(file), index_(index), keys_(keys) {}
+
+  // Null when a value on the way cannot have the member.
+  Json* place() {
+    Json* at = &file_.root;
+    for (depth_ = 0; depth_ < keys_.size(); ++depth_) {
+      const std::string& key = keys_[depth_];
+      if (at->is(Json::Kind::string)) {
+        Json entry = Json::make_object();
+        entry.add("base", std::move(*at));
+        *at = std::move(entry);
+        file_.made.push_back({reached_, index_, false});
+      }
+      Json* member = at->is(Json::Kind::object)  ? member_of(*at, key)
+                     : at->is(Json::Kind::array) ? item_of(*at, key)
+                                                 : nullptr;
+      if (member == nullptr) {
+        wrong_ = at;
+        return nullptr;
+      }
+      at = member;
+      reached_ = pointer_to(reached_, key);
+    }
+    return at;
+  }
+
+  std::string message() const {
+    const std::string name = reached_.empty() ? "the scenario" : reached_;
+    if (!wrong_->is(Json::Kind::array)) return fmt::format("{} has no such member", name);
+    if (!index_of(keys_[depth_])) return fmt::format("{} is a list, whose entries have numbers", name);
+    if (wrong_->items.empty()) return fmt::format("{} is an empty list", name);
+    return fmt::format("{} ends at entry {}", name, wrong_->items.size() - 1);
+  }
+
+  std::string hint() const {
+    if (!wrong_->is(Json::Kind::array)) return {};
+    return fmt::format("{0} '{1}/-=...' appends an entry, {0} '{1}=[...]' gives the whole list",
+                       file_.overrides[index_].option, reached_);
+  }
+
+ private:
+  // Behind a key that is missing comes a list where the next key is an entry's.
+  Json missing() const {
+    const bool list = depth_ + 1 < keys_.size() && (keys_[depth_ + 1] == "-" || index_of(keys_[depth_ + 1]));
+    return list ? Json::make_array() : Json::make_object();
+  }
+  Json* member_of(Json& object, const std::string& key) {
+    if (Json* member = object.find(key)) return member;
+    file_.made.push_back({pointer_to(reached_, key), index_, true});
+    return &object.add(key, missing());
+  }
+  Json* item_of(Json& array, const std::string& key) {
+    if (key == "-") {
+      file_.made.push_back({pointer_to(reached_, array.items.size()), index_, true});
+      return &array.items.emplace_back(missing());
+    }
+    const std::optional<std::size_t> index = index_of(key);
+    return index && *index < array.items.size() ? &array.items[*index] : nullptr;
+  }
+
+  InputFile& file_;
+  std::size_t index_;
+  const std::vector<std::string>& keys_;
+  std::size_t depth_ = 0;
+  std::string reached_;          // pointer of the value behind the first `depth_` keys
+  const Json* wrong_ = nullptr;  // that value, where it cannot have the next key
+};
 
 }  // namespace
 
@@ -166,16 +228,16 @@ bool parse_input(InputFile& file, Diagnostics& diagnostics) {
 
 void apply_overrides(InputFile& file, std::vector<Override> overrides, Diagnostics& diagnostics) {
   file.overrides = std::move(overrides);
-  for (const Override& setting : file.overrides) {
+  for (std::size_t i = 0; i < file.overrides.size(); ++i) {
+    const Override& setting = file.overrides[i];
     const auto keys = split_pointer(setting.pointer);
     if (!keys || keys->size() > static_cast<std::size_t>(deepest_nesting)) {
       diagnostics.at_value(file, setting.pointer, "is no JSON pointer (expected e.g. /batch/global)");
       continue;
     }
-    std::string reached;
-    Json* place = walk(file.root, *keys, reached);
-    if (place) *place = value_of(setting);
-    else diagnostics.at_value(file, setting.pointer, fmt::format("{} has no such member", reached.empty() ? "the scenario" : reached));
+    Walk walk(file, i, *keys);
+    if (Json* place = walk.place()) *place = value_of(setting);
+    else diagnostics.at_value(file, setting.pointer, walk.message(), walk.hint());
   }
 }
 

@@ -11,11 +11,19 @@
 
 namespace meshweave {
 
+// What an override puts on the way to its value.
+struct Made {
+  std::string pointer;
+  std::size_t setting = 0;  // index of the override
+  bool whole = false;       // all that lies in it is the override's, not the container alone
+};
+
 struct InputFile {
   std::string name;                 // as messages show it
   std::string text;
   Json root;
   std::vector<Override> overrides;  // their values stand in `root` but not in `text`
+  std::vector<Made> made;           // by the overrides
 };
 
 // Collects mistakes, up to max_diagnostics, with positions looked up from pointers.
@@ -43,8 +51,8 @@ class Diagnostics {
 std::string read_text_file(const std::string& path);
 // Parses file.text into file.root; false after reporting why not.
 bool parse_input(InputFile& file, Diagnostics& diagnostics);
-// Puts the overrides' values into file.root. Missing objects on the way are made, since every key has a default, and
-// a name on the way becomes { "base": name }. Reports pointers that lead nowhere.
+// Puts the overrides' values into file.root. Missing objects on the way are made, since every key has a default, a
+// name on the way becomes { "base": name }, and "-" appends to a list. Reports pointers that lead nowhere.
 void apply_overrides(InputFile& file, std::vector<Override> overrides, Diagnostics& diagnostics);
 
 }  // namespace meshweave

@@ -9,10 +9,12 @@
 
 namespace meshweave {
 
-// One `--set /json/pointer=value`; the value is JSON, or a plain string when it does not parse as JSON.
+// One `--set /json/pointer=value`; the value is JSON, or a plain string when it does not parse as JSON. A pointer that
+// ends in "/-" appends to a list.
 struct Override {
   std::string pointer;
   std::string value;
+  std::string option = "--set";  // as messages name it
 };
 
 // Reads, applies the overrides, checks and resolves. Throws InputError (bad content) or IoError (no such file).

@@ -39,7 +39,7 @@ void cluster_fields(Fields& f, Cluster& cluster) {
 }
 
 void module_fields(Fields& f, TransformerShape& shape) {
-  f.base({"zoo", "the model whose shape this module has, where the keys beside it do not change it"}, Library::models,
+  f.base({zoo_key, "the model whose shape this module has, where the keys beside it do not change it"}, Library::models,
          shape.zoo, [&](Fields& g) { shape_fields(g, shape); });
   shape_fields(f, shape);
   f.unsupported({"inside", "a module inside another"});

@@ -170,6 +170,9 @@ TEST_CASE("run --vary crosses its values, sorts by step time, and counts what is
   CHECK(rows[0]["step_time_s"].get<double>() <= rows[1]["step_time_s"].get<double>());
   CHECK(rows[0]["vary"]["/layout/language/dp"] == "2");
   CHECK(rows[2]["errors"].size() >= 1);  // dp 3 does not fill 16 ranks
+  const Finished none = meshweave_command({"run", path, "--vary", "/seed=x"});
+  CHECK(none.code == 3);
+  CHECK(none.err == "--vary /seed=x: error: /seed: expected an integer (is a string)\n");
   const Finished table = meshweave_command(vary);
   CHECK(table.code == 0);
   CHECK(table.out.find("2 of 4 points are not possible:") != std::string::npos);

@@ -137,8 +137,40 @@ TEST_CASE("Mistakes in overrides name the override") {
   CHECK(error_with({{"/batch/global/x", "1"}}) ==
         "--set /batch/global/x=1: error: /batch/global/x: /batch/global has no such member\n");
   CHECK(error_with({{"/perturb", "[]"}, {"/perturb/0/rank", "1"}}) ==
-        "--set /perturb/0/rank=1: error: /perturb/0/rank: /perturb has no such member\n");
+        "--set /perturb/0/rank=1: error: /perturb/0/rank: /perturb is an empty list\n"
+        "  hint: --set '/perturb/-=...' appends an entry, --set '/perturb=[...]' gives the whole list\n");
   CHECK(error_with({{"/layout/language/tp", "3"}}).find("--set /layout/language/tp=3: error: /layout/language/tp: 3 does not divide") == 0);
+}
+
+TEST_CASE("A list is given whole, appended to, or changed at an entry that is there") {
+  const TestLibrary library;
+  const std::string slow = R"({ "rank": 3, "compute_time": 1.5 })";
+  CHECK(with({{"/perturb/-", slow}}).perturb[0].index == 3);
+  CHECK(with({{"/perturb/-", slow}, {"/perturb/-", R"({ "jitter": 0.1 })"}, {"/perturb/0/rank", "4"}}).perturb.size() == 2);
+  CHECK(with({{"/perturb/-", slow}, {"/perturb/0/rank", "4"}}).perturb[0].index == 4);
+  CHECK(with({{"/perturb/-/jitter", "0.1"}}).perturb[0].target == PerturbTarget::jitter);
+  const std::string hint = "  hint: --set '/perturb/-=...' appends an entry, --set '/perturb=[...]' gives the whole list\n";
+  CHECK(error_with({{"/perturb/0", "{}"}}) == "--set /perturb/0={}: error: /perturb/0: /perturb is an empty list\n" + hint);
+  CHECK(error_with({{"/perturb/-", slow}, {"/perturb/1", "{}"}}) ==
+        "--set /perturb/1={}: error: /perturb/1: /perturb ends at entry 0\n" + hint);
+  CHECK(error_with({{"/perturb/-", slow}, {"/perturb/first", "{}"}}) ==
+        "--set /perturb/first={}: error: /perturb/first: /perturb is a list, whose entries have numbers\n" + hint);
+}
+
+TEST_CASE("A mistake in what an override made on its way is that override's") {
+  const TestLibrary library;
+  CHECK(error_with({{"/perturb/-", R"({ "rank": 99, "compute_time": 2 })"}}) ==
+        "--set /perturb/-={ \"rank\": 99, \"compute_time\": 2 }: error: /perturb/0/rank: 99 is beyond the last of the 16 ranks\n");
+  CHECK(error_with({{"/seed/x", "1"}}) == "--set /seed/x=1: error: /seed: expected an integer (is an object)\n");
+  CHECK(error_with({{"/overlap/-", "1"}}) == "--set /overlap/-=1: error: /overlap: expected an object (is an array)\n");
+  // A name that became a base stands in the file.
+  CHECK(error_with({{"/cluster/node/base", "toy-9"}}).find("--set /cluster/node/base=toy-9: error: /cluster/node/base: ") == 0);
+}
+
+TEST_CASE("Mistakes name the option that gave the value") {
+  const TestLibrary library;
+  CHECK(error_with({{"/seed", "x", "--vary"}}) == "--vary /seed=x: error: /seed: expected an integer (is a string)\n");
+  CHECK(error_with({{"/perturb/0", "{}", "--vary"}}).find("hint: --vary '/perturb/-=...' appends") != std::string::npos);
 }
 
 TEST_CASE("Perturbations name one target") {
