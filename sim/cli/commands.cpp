@@ -256,6 +256,8 @@ ExitCode run_command(const CommandLine& line, Console& console, const volatile i
   } catch (const IoError& error) {
     console.error(error.what());
     return exit_io;
+  } catch (const BrokenPipe&) {
+    return exit_broken_pipe;
   } catch (const Interrupted&) {
     console.error("interrupted");
     return exit_interrupted;

@@ -42,6 +42,7 @@ void Console::result(std::string_view text) {
   clear_progress();
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    if (errno == EPIPE) throw BrokenPipe();
     throw IoError(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,12 +12,18 @@
 
 namespace meshweave {
 
+// Nobody reads standard output any more, as behind "| head -1": the command ends without a word.
+class BrokenPipe : public std::runtime_error {
+ public:
+  BrokenPipe() : std::runtime_error("broken pipe") {}
+};
+
 class Console {
  public:
   Console(ProgressMode progress, bool json);
   ~Console();
 
-  // Throws IoError when stdout takes no more.
+  // Throws BrokenPipe when nobody reads stdout any more, IoError when it takes no more.
   void result(std::string_view text);
   void message(std::string_view text);  // to stderr, as it is
   // Errors, as text or as {"errors": […]} with --json.

@@ -11,6 +11,7 @@ enum ExitCode : int {
   exit_io = 4,
   exit_bug = 70,         // returned by bug() itself
   exit_interrupted = 130,
+  exit_broken_pipe = 141,  // as of a command that SIGPIPE ends
 };
 
 }  // namespace meshweave

@@ -333,6 +333,18 @@ TEST_CASE("Names act on no terminal, and JSON keeps them") {
   CHECK(read_trace(trace).provenance.name == name);
 }
 
+TEST_CASE("A command whose output nobody reads ends quietly") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"run", path}, {"run", path, "--json"}, {"run", folder.path()}, {"run", path, "--print-program"}, {"explain", path},
+           {"explain", path, "--json"}, {"check", path}, {"list"}, {"list", "--json"}, {"schema"}, {"--help"}}) {
+    const Finished ended = unread_command(arguments);
+    CHECK(ended.code == 141);
+    CHECK(ended.err.empty());
+  }
+}
+
 TEST_CASE("check prints the resolved scenario, which is a scenario again") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);

@@ -23,25 +23,28 @@ std::string content_of(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-pid_t start(const std::vector<std::string>& arguments, const std::string& out, const std::string& err) {
+int written_file(const std::string& path) { return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); }
+
+pid_t start(const std::vector<std::string>& arguments, int out, const std::string& err) {
   std::vector<char*> argv{const_cast<char*>(MESHWEAVE_BINARY)};
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
-    dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-    dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(written_file(err), STDERR_FILENO);
     execv(MESHWEAVE_BINARY, argv.data());
     _exit(127);
   }
+  close(out);
   return child;
 }
 
 Finished finish(pid_t child, const std::string& out, const std::string& err) {
   int status = 0;
   waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), content_of(out), content_of(err)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), content_of(out), content_of(err), 0};
 }
 
 }  // namespace
@@ -49,13 +52,22 @@ Finished finish(pid_t child, const std::string& out, const std::string& err) {
 Finished meshweave_command(const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;
   const std::string out = folder.file("out"), err = folder.file("err");
-  return finish(start(arguments, out, err), out, err);
+  return finish(start(arguments, written_file(out), err), out, err);
+}
+
+Finished unread_command(const std::vector<std::string>& arguments) {
+  const TemporaryFolder folder;
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  close(ends[0]);
+  const std::string err = folder.file("err");
+  return finish(start(arguments, ends[1], err), folder.file("no out"), err);
 }
 
 Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds) {
   const TemporaryFolder folder;
   const std::string out = folder.file("out"), err = folder.file("err");
-  const pid_t child = start(arguments, out, err);
+  const pid_t child = start(arguments, written_file(out), err);
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
   kill(child, SIGINT);
   return finish(child, out, err);

@@ -13,6 +13,8 @@ struct Finished {
 
 // The command meshweave with these arguments.
 Finished meshweave_command(const std::vector<std::string>& arguments);
+// The same with a standard output that nobody reads.
+Finished unread_command(const std::vector<std::string>& arguments);
 // The same, interrupted (SIGINT) after `milliseconds`.
 Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds);
 
