@@ -54,6 +54,11 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
+// Throws Interrupted when there is such a flag and it has become non-zero; a signal handler sets it.
+inline void check_interrupt(const volatile int* interrupt) {
+  if (interrupt != nullptr && *interrupt != 0) throw Interrupted();
+}
+
 // Ends the program with "this is a bug in meshweave", the place and `what`; exit code 70. Never for bad input.
 // The place is that of the call: clang 14 has no std::source_location, but the builtins beneath it.
 [[noreturn]] void bug(std::string_view what, const char* file = __builtin_FILE(), int line = __builtin_LINE());

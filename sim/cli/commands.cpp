@@ -85,8 +85,8 @@ ExitCode run_one(const CommandLine& line, Console& console, const volatile int& 
   return exit_ok;
 }
 
-ExitCode print_one_program(const CommandLine& line, Console& console) {
-  const Program program = lower_verified(read_scenario(line.targets.front(), line.overrides));
+ExitCode print_one_program(const CommandLine& line, Console& console, const volatile int& interrupt) {
+  const Program program = lower_verified(read_scenario(line.targets.front(), line.overrides), &interrupt);
   if (line.print_body >= static_cast<int>(program.bodies.size())) {
     throw UsageError(fmt::format("--print-program: there is no body {} (0 to {})", line.print_body,
                                  static_cast<int>(program.bodies.size()) - 1));
@@ -153,7 +153,7 @@ ExitCode run_many(const CommandLine& line, Console& console, const volatile int&
 ExitCode run(const CommandLine& line, Console& console, const volatile int& interrupt) {
   if (line.print_program) {
     if (!is_single(line)) throw UsageError("--print-program needs a single scenario");
-    return print_one_program(line, console);
+    return print_one_program(line, console, interrupt);
   }
   return is_single(line) ? run_one(line, console, interrupt) : run_many(line, console, interrupt);
 }

@@ -53,7 +53,7 @@ void Console::message(std::string_view text) {
 }
 
 void Console::errors(const std::vector<Diagnostic>& diagnostics) {
-  if (json_) return message("{\"errors\":" + diagnostics_json(diagnostics) + "}\n");
+  if (json_) return message(errors_json(diagnostics));
   std::string text;
   for (const Diagnostic& diagnostic : diagnostics) {
     std::string one = format(diagnostic);
@@ -85,6 +85,10 @@ void Console::clear_progress() {
   const std::lock_guard lock(mutex_);
   if (has_line_) write_stderr("\r\033[K");
   has_line_ = false;
+}
+
+std::string errors_json(const std::vector<Diagnostic>& diagnostics) {
+  return "{\"errors\":" + diagnostics_json(diagnostics) + "}\n";
 }
 
 std::string diagnostics_json(const std::vector<Diagnostic>& diagnostics) {

@@ -44,5 +44,7 @@ class Console {
 
 // Diagnostics as a JSON array of {file, line, column, pointer, message, hint}.
 std::string diagnostics_json(const std::vector<Diagnostic>& diagnostics);
+// The line {"errors": […]}.
+std::string errors_json(const std::vector<Diagnostic>& diagnostics);
 
 }  // namespace meshweave

@@ -31,13 +31,13 @@ struct Lowered {
   EmulationInput input() const { return {&scenario, &program, &communicators, &waits, &liveness}; }
 };
 
-Lowered lower_for_emulation(const CommandLine& line, Console& console) {
+Lowered lower_for_emulation(const CommandLine& line, Console& console, const volatile int& interrupt) {
   Lowered l;
   l.scenario = read_scenario(line.targets.front(), line.overrides);
   if (line.tiny) l.scenario = tiny_scenario(l.scenario);
   console.progress("lower");
   l.plan = make_plan(l.scenario);
-  l.program = lower_verified(l.scenario);
+  l.program = lower_verified(l.scenario, &interrupt);
   l.communicators = make_communicators(l.program);
   for (const Body& body : l.program.bodies) {
     l.waits.push_back(derive_waits(l.program, body));
@@ -80,7 +80,7 @@ void write_emulated_trace(const CommandLine& line, const Lowered& l, const Inter
 
 ExitCode emulate_command(const CommandLine& line, Console& console, const volatile int& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
-  const Lowered l = lower_for_emulation(line, console);
+  const Lowered l = lower_for_emulation(line, console, interrupt);
   check_ranks(line.trace, l.program.ranks());
   check_size(l, line);
   EmulationSettings settings;

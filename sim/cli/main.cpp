@@ -1,5 +1,6 @@
 // The command meshweave: signals, the command line, the command.
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -14,7 +15,24 @@ namespace {
 
 volatile int interrupted = 0;
 
-extern "C" void on_signal(int) { interrupted = 1; }
+// What is said for a run that does not look at `interrupted` in time.
+std::string last_words;
+pid_t main_process = 0;
+
+constexpr unsigned patience_s = 1;
+
+extern "C" void on_signal(int) {
+  if (interrupted == 0) alarm(patience_s);
+  interrupted = 1;
+}
+
+// Files are at stake only while a trace is written, which looks at `interrupted` all the time.
+extern "C" void on_alarm(int) {
+  if (getpid() == main_process && write(STDERR_FILENO, last_words.data(), last_words.size()) < 0) {
+    // Nobody listens.
+  }
+  _exit(meshweave::exit_interrupted);
+}
 
 }  // namespace
 
@@ -23,11 +41,15 @@ int main(int argc, char** argv) {
   // cost a fifth of a short run.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
-  std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+  main_process = getpid();
+  const meshweave::Diagnostic interruption{{}, 0, 0, {}, "interrupted", {}, {}};
+  last_words = json ? meshweave::errors_json({interruption}) : meshweave::format(interruption);
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGALRM, on_alarm);
+  std::signal(SIGPIPE, SIG_IGN);
   meshweave::CommandLine line;
   try {
     line = meshweave::parse_command_line(arguments);
@@ -36,5 +58,7 @@ int main(int argc, char** argv) {
     return meshweave::exit_usage;
   }
   meshweave::Console console(line.progress, line.json);
-  return meshweave::run_command(line, console, interrupted);
+  const meshweave::ExitCode code = meshweave::run_command(line, console, interrupted);
+  alarm(0);
+  return code;
 }

@@ -21,7 +21,7 @@ class Phases {
 
   template <class Work>
   void run(std::string_view name, const Work& work) {
-    if (settings_.interrupt != nullptr && *settings_.interrupt != 0) throw Interrupted();
+    check_interrupt(settings_.interrupt);
     if (settings_.on_phase) settings_.on_phase(name);
     const Clock::time_point start = Clock::now();
     work();
@@ -34,10 +34,10 @@ class Phases {
 };
 
 // Returns the waits of each body.
-std::vector<Waits> require_verified(const Program& program) {
+std::vector<Waits> require_verified(const Program& program, const volatile int* interrupt) {
   std::vector<Waits> waits;
   std::string text;
-  for (const Violation& violation : verify(program, 20, &waits)) text += "\n  " + violation.text;
+  for (const Violation& violation : verify(program, 20, &waits, interrupt)) text += "\n  " + violation.text;
   if (!text.empty()) bug("the lowered program breaks its own rules:" + text);
   return waits;
 }
@@ -74,9 +74,9 @@ double RunOutcome::wall_s() const {
   return sum;
 }
 
-Program lower_verified(const Scenario& scenario) {
-  Program program = lower(scenario, make_plan(scenario));
-  require_verified(program);
+Program lower_verified(const Scenario& scenario, const volatile int* interrupt) {
+  Program program = lower(scenario, make_plan(scenario), interrupt);
+  require_verified(program, interrupt);
   return program;
 }
 
@@ -87,11 +87,12 @@ RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
   Phases phases(settings, run.phases);
   phases.run("lower", [&] {
     run.plan = make_plan(run.scenario);
-    run.program = lower(run.scenario, run.plan);
+    run.program = lower(run.scenario, run.plan, settings.interrupt);
   });
-  phases.run("verify", [&] { run.waits = require_verified(run.program); });
+  phases.run("verify", [&] { run.waits = require_verified(run.program, settings.interrupt); });
   phases.run("derive", [&] {
     for (std::size_t b = 0; b < run.program.bodies.size(); ++b) {
+      check_interrupt(settings.interrupt);
       run.liveness.push_back(derive_liveness(run.program, run.program.bodies[b], run.waits[b]));
     }
   });

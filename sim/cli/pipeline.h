@@ -56,7 +56,7 @@ RunOutcome run_scenario(Scenario scenario, const RunSettings& settings);
 RunOutcome read_and_run(const std::string& path, const std::vector<Override>& overrides, const RunSettings& settings);
 
 // The program of a scenario alone, verified.
-Program lower_verified(const Scenario& scenario);
+Program lower_verified(const Scenario& scenario, const volatile int* interrupt);
 
 // The outcome's program replayed as if nothing were perturbed: the step time without perturbations, in seconds.
 double unperturbed_step_s(const RunOutcome& outcome, const RunSettings& settings);

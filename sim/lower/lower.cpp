@@ -47,7 +47,7 @@ class StageLowering {
         sites_(make_sites(blocks)),
         parameters_(context, builder, body_, sites_) {}
 
-  void run() {
+  void run(const volatile int* interrupt) {
     const Scenario& scenario = *context_.scenario;
     if (scenario.overlap.param_gather) parameters_.gather(false);
     if (train_) parameters_.zero_gradients();
@@ -56,6 +56,7 @@ class StageLowering {
     PipelineShape shape{layout.pp, layout.vpp, context_.plan->micro_batches, !train_,
                         scenario.schedule.defer_weight_gradients};
     for (const Action& action : make_schedule(scenario.schedule.kind, shape, stage_)) {
+      check_interrupt(interrupt);
       switch (action.kind) {
         case ActionKind::forward: forward(action.chunk, action.micro_batch); break;
         case ActionKind::backward: backward(action.chunk, action.micro_batch); break;
@@ -308,7 +309,7 @@ class StageLowering {
 
 }  // namespace
 
-Program lower(const Scenario& scenario, const Plan& plan) {
+Program lower(const Scenario& scenario, const Plan& plan, const volatile int* interrupt) {
   ensure(plan.modules.size() == 1, "the lowering takes one module");
   ProgramBuilder builder;
   const ModulePlan& module = plan.modules[0];
@@ -316,9 +317,12 @@ Program lower(const Scenario& scenario, const Plan& plan) {
   const ModuleContext context = make_context(builder, scenario, module);
   const ModuleBlocks blocks = make_blocks(builder, context);
   const int stages = module.grid.degree(Axis::pp);
-  for (int stage = 0; stage < stages; ++stage) StageLowering(context, builder, blocks, stage).run();
+  for (int stage = 0; stage < stages; ++stage) StageLowering(context, builder, blocks, stage).run(interrupt);
   if (scenario.overlap.tp) {
-    for (Body& body : builder.program().bodies) hoist_tensor_communication(builder.program(), body, scenario.overlap.depth);
+    for (Body& body : builder.program().bodies) {
+      check_interrupt(interrupt);
+      hoist_tensor_communication(builder.program(), body, scenario.overlap.depth);
+    }
   }
   std::vector<std::uint32_t>& body_of_rank = builder.program().body_of_rank;
   for (int rank = 0; rank < plan.ranks; ++rank) {

@@ -7,6 +7,7 @@
 
 namespace meshweave {
 
-Program lower(const Scenario& scenario, const Plan& plan);
+// Throws Interrupted when `interrupt` becomes non-zero.
+Program lower(const Scenario& scenario, const Plan& plan, const volatile int* interrupt = nullptr);
 
 }  // namespace meshweave

@@ -13,8 +13,8 @@ std::string_view name_of(Fault fault) {
   return names[static_cast<std::size_t>(fault)];
 }
 
-Findings::Findings(const Program& program, std::size_t limit)
-    : program_(program), limit_(limit), rank_of_body_(program.bodies.size(), -1) {
+Findings::Findings(const Program& program, std::size_t limit, const volatile int* interrupt)
+    : program_(program), limit_(limit), interrupt_(interrupt), rank_of_body_(program.bodies.size(), -1) {
   for (std::size_t rank = program.body_of_rank.size(); rank-- > 0;) {
     rank_of_body_[program.body_of_rank[rank]] = static_cast<int>(rank);
   }
@@ -50,14 +50,18 @@ void check_communication(const Program& program, Findings& findings, std::vector
   check_messages(program, classes, findings, partners);
   check_collectives(program, classes, communicators, findings, partners);
   if (findings.count() != before) return;
-  for (const Body& body : program.bodies) waits.push_back(derive_waits(program, body));
+  for (const Body& body : program.bodies) {
+    findings.check_interrupt();
+    waits.push_back(derive_waits(program, body));
+  }
   check_progress(program, classes, partners, waits, findings);
 }
 
 }  // namespace
 
-std::vector<Violation> verify(const Program& program, std::size_t limit, std::vector<Waits>* derived) {
-  Findings findings(program, limit);
+std::vector<Violation> verify(const Program& program, std::size_t limit, std::vector<Waits>* derived,
+                              const volatile int* interrupt) {
+  Findings findings(program, limit, interrupt);
   std::vector<Waits> waits;
   check_operands(program, findings);
   check_storages(program, findings);

@@ -36,7 +36,9 @@ struct Violation {
 };
 
 // At most `limit` violations. Fused over ranks of one body where the fault does not depend on the rank. Without
-// violations `derived`, if given, holds what derive_waits() says of each body: the verifier needs it too.
-std::vector<Violation> verify(const Program& program, std::size_t limit = 20, std::vector<Waits>* derived = nullptr);
+// violations `derived`, if given, holds what derive_waits() says of each body: the verifier needs it too. Throws
+// Interrupted when `interrupt` becomes non-zero.
+std::vector<Violation> verify(const Program& program, std::size_t limit = 20, std::vector<Waits>* derived = nullptr,
+                              const volatile int* interrupt = nullptr);
 
 }  // namespace meshweave

@@ -113,6 +113,7 @@ void check_operands(const Program& program, Findings& findings) {
   std::vector<std::string> faults;
   for (const OpSpec& spec : program.op_specs) faults.push_back(fault_of(program, spec));
   for (std::size_t b = 0; b < program.bodies.size(); ++b) {
+    findings.check_interrupt();
     const int rank = findings.rank_of_body(b);
     if (rank < 0) continue;
     const Body& body = program.bodies[b];

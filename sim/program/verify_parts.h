@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/program/classes.h"
 #include "sim/program/communicators.h"
 #include "sim/program/verify.h"
@@ -14,7 +15,7 @@ namespace meshweave {
 // The violations found so far, up to a limit.
 class Findings {
  public:
-  Findings(const Program& program, std::size_t limit);
+  Findings(const Program& program, std::size_t limit, const volatile int* interrupt);
 
   bool full() const { return violations_.size() >= limit_; }
   std::size_t count() const { return violations_.size(); }
@@ -30,10 +31,13 @@ class Findings {
            int other_op = -1);
   void add(Violation violation);
   std::vector<Violation> take() { return std::move(violations_); }
+  // Throws Interrupted; the parts ask now and then.
+  void check_interrupt() const { meshweave::check_interrupt(interrupt_); }
 
  private:
   const Program& program_;
   std::size_t limit_;
+  const volatile int* interrupt_;
   std::vector<int> rank_of_body_;
   std::vector<Violation> violations_;
 };

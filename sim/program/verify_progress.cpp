@@ -238,6 +238,7 @@ class Deadlock {
 void check_progress(const Program& program, const RankClasses& classes, const PartnersByClass& partners,
                     const std::vector<Waits>& waits, Findings& findings) {
   for (const bool serial : {false, true}) {
+    findings.check_interrupt();
     const EventGraph graph(program, classes, partners, waits, serial);
     const std::vector<std::uint32_t> cycle = find_cycle(graph, stuck_events(graph));
     if (cycle.empty()) continue;

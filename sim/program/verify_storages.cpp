@@ -37,6 +37,7 @@ class StorageCheck {
 
   void run() {
     for (op_ = 0; op_ < body_.ops.size() && !findings_.full(); ++op_) {
+      findings_.check_interrupt();
       for (const std::uint32_t t : program_.reads(body_, body_.ops[op_])) read(t);
       const std::uint32_t first = first_write(body_.ops[op_]);
       for (std::uint32_t i = 0; i < program_.writes(body_, body_.ops[op_]).size(); ++i) write(first + i);

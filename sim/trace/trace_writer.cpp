@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/trace/atomic_file.h"
@@ -260,13 +261,14 @@ void write_trace(const Trace& trace, const std::function<void(std::string_view)>
 }
 
 void write_trace(const Trace& trace, const std::string& path, const volatile int* interrupt) {
-  AtomicFile file(path);
+  std::optional<AtomicFile> file;  // opened when the first text is there, behind the sorting
   write_trace(trace, [&](std::string_view text) {
-    if (interrupt != nullptr && *interrupt != 0) throw Interrupted();
-    file.write(text);
+    check_interrupt(interrupt);
+    if (!file) file.emplace(path);
+    file->write(text);
   });
-  if (interrupt != nullptr && *interrupt != 0) throw Interrupted();
-  file.commit();
+  check_interrupt(interrupt);
+  file->commit();
 }
 
 }  // namespace meshweave

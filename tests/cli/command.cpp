@@ -444,3 +444,15 @@ TEST_CASE("An interrupted run returns 130 and leaves no file") {
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
 }
 
+TEST_CASE("An interrupt is answered at once, in the long lowering of a folder's runs too") {
+  const TemporaryFolder folder;
+  folder.write("a.json", small_scenario);
+  folder.write("b.json", small_scenario);
+  // 20,000 micro-batches through 8 layers: many seconds, of which the lowering takes the first ones.
+  const Finished run = interrupted_command(
+      {"run", folder.path(), "--set", "/batch/global=320000", "--set", "/layout/language={\"dp\":16,\"zero\":0}"}, 400);
+  CHECK(run.code == 130);
+  CHECK(run.err == "error: interrupted\n");
+  CHECK(run.reaction_s < 3);  // a second where the machine has nothing else to do
+}
+

@@ -69,8 +69,11 @@ Finished interrupted_command(const std::vector<std::string>& arguments, int mill
   const std::string out = folder.file("out"), err = folder.file("err");
   const pid_t child = start(arguments, written_file(out), err);
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  const auto begin = std::chrono::steady_clock::now();
   kill(child, SIGINT);
-  return finish(child, out, err);
+  Finished finished = finish(child, out, err);
+  finished.reaction_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return finished;
 }
 
 TemporaryFolder::TemporaryFolder() {

@@ -9,6 +9,7 @@ namespace meshweave::testing {
 struct Finished {
   int code = -1;  // exit code; 128 + signal where one ended it
   std::string out, err;
+  double reaction_s = 0;  // of an interrupted command: from the signal to its end
 };
 
 // The command meshweave with these arguments.

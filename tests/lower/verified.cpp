@@ -1,6 +1,7 @@
 // The verifier accepts what the lowering makes.
 #include <catch2/catch.hpp>
 
+#include "sim/base/error.h"
 #include "sim/lower/lower.h"
 #include "sim/program/verify.h"
 #include "tests/support/dense_scenario.h"
@@ -83,4 +84,12 @@ TEST_CASE("GPipe, plain data parallelism, optimizer instances and the forward pa
   check_verified(o);
   o.pass = Pass::forward;
   check_verified(o);
+}
+
+TEST_CASE("an interrupt ends lowering and verifying") {
+  const Scenario scenario = dense_scenario({});
+  const volatile int interrupt = 1;
+  CHECK_THROWS_AS(lower(scenario, make_plan(scenario), &interrupt), Interrupted);
+  const Program program = lower(scenario, make_plan(scenario));
+  CHECK_THROWS_AS(verify(program, 20, nullptr, &interrupt), Interrupted);
 }
