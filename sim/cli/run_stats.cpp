@@ -52,7 +52,7 @@ std::string stats_table(const RunOutcome& run) {
   rows.push_back({"total", seconds_text(run.wall_s())});
   rows.push_back({"rank classes", fmt::format("{}", run.classes.count())});
   rows.push_back({"replayed ops", fmt::format("{}", run.replay.events)});
-  rows.push_back({"replayed ops/s", fmt::format("{:.4g}", ops_per_s(run))});
+  rows.push_back({"replayed ops/s", fmt::format("{:.0f}", ops_per_s(run))});
   rows.push_back({"peak RSS", fmt::format("{:.1f} MB", peak_rss_bytes() * 1e-6)});
   return aligned_table(rows, 1);
 }

@@ -86,8 +86,9 @@ std::string refusals(const std::vector<SweepRow>& rows) {
     ++reasons[first.pointer.empty() ? first.message : first.pointer + ": " + first.message];
   }
   if (count == 0) return {};
-  std::string out = fmt::format("\n{} of {} points are not possible:\n", count, rows.size());
-  for (const auto& [reason, times] : reasons) out += fmt::format("  {} × {}\n", times, reason);
+  std::string out = fmt::format("\n{} of {} {} not possible:\n", count,
+                                count_text(static_cast<std::int64_t>(rows.size()), "point"), count == 1 ? "is" : "are");
+  for (const auto& [reason, times] : reasons) out += fmt::format("  {} × {}\n", times, escaped(reason));
   return out;
 }
 

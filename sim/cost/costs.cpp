@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/base/quantity.h"
 #include "sim/base/random.h"
+#include "sim/base/text.h"
 #include "sim/cost/collective_cost.h"
 #include "sim/cost/kernel_cost.h"
 
@@ -128,9 +129,9 @@ CostOrigin collective_origin(const Program& program, const Cluster& cluster, con
   const Placement placement = placement_of(cluster, members);
   const double payload = payload_of(program, spec);
   CostOrigin origin;
-  origin.text = fmt::format("{} of {} over {} ranks on {} node{}: ", name_of(spec.kind),
-                            format_quantity(payload, QuantityKind::bytes, true), placement.members, placement.nodes,
-                            placement.nodes == 1 ? "" : "s");
+  origin.text = fmt::format("{} of {} over {} on {}: ", name_of(spec.kind),
+                            format_quantity(payload, QuantityKind::bytes, true), count_text(placement.members, "rank"),
+                            count_text(placement.nodes, "node"));
   origin.text += transfer_text(collective_cost(cluster, spec.kind, payload, placement), cluster);
   origin.source = cluster.node.collectives.source;
   return origin;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/base/quantity.h"
+#include "sim/base/text.h"
 
 namespace meshweave {
 namespace {
@@ -104,9 +105,10 @@ KernelCost attention_cost(const DeviceModel& device, const OpSpec& spec, const W
   result.seconds =
       device.kernel_floor_s + attention_seconds(device, work.bytes, shape) / device.sustained_factor;
   if (explain) {
-    result.text = fmt::format("fused attention{}, {} heads × {} queries × {} keys × {}{}: {:.0f} % of {}",
-                              shape.backward ? " backward" : "", work.batch, work.q_length, work.kv_length,
-                              work.head_dim, shape.causal ? ", causal" : "",
+    result.text = fmt::format("fused attention{}, {} × {} × {} × {}{}: {:.0f} % of {}",
+                              shape.backward ? " backward" : "", count_text(work.batch, "head"),
+                              work.q_length == 1 ? "1 query" : fmt::format("{} queries", work.q_length),
+                              count_text(work.kv_length, "key"), work.head_dim, shape.causal ? ", causal" : "",
                               100 * work.flops / result.seconds / device.peak_flops_per_s,
                               format_quantity(device.peak_flops_per_s, QuantityKind::flops_per_second));
   }

@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "sim/base/text.h"
 #include "sim/program/waits.h"
 
 namespace meshweave {
@@ -25,6 +26,8 @@ std::string shape_of(const TensorSpec& spec) {
   if (spec.pieces > 1) out += fmt::format(" in {} pieces", spec.pieces);
   return out;
 }
+
+std::string count(std::size_t n, std::string_view noun) { return count_text(static_cast<std::int64_t>(n), noun); }
 
 std::string peer_name(const Peer& peer) {
   return fmt::format("{}{:+}", name_of(peer.axis), peer.delta);
@@ -72,9 +75,9 @@ class Printer {
     const Body& body = program_.bodies[index];
     std::int64_t persistent = 0;
     for (const Storage& s : body.storages) persistent += s.persistent ? s.bytes : 0;
-    line("body {} \"{}\", ranks {}: {} ops, {} tensors, {} storages, {} persistent bytes", index, body.name,
-         ranks_of_body(program_, index), body.ops.size(), body.tensors.size(), body.storages.size(),
-         persistent);
+    line("body {} \"{}\", ranks {}: {}, {}, {}, {}", index, body.name, ranks_of_body(program_, index),
+         count(body.ops.size(), "op"), count(body.tensors.size(), "tensor"), count(body.storages.size(), "storage"),
+         count_text(persistent, "persistent byte"));
     const Waits waits = derive_waits(program_, body);
     for (std::size_t op = 0; op < body.ops.size(); ++op) print_op(body, waits, op);
   }

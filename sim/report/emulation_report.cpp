@@ -33,8 +33,8 @@ std::string emulation_page(const EmulationView& view) {
   std::string out = fmt::format("{}\n  {} emulated in {}{}\n  {}\n", escaped(s.name.empty() ? s.file : s.name),
                                 count_text(view.ranks, "rank"), name_of(view.precision),
                                 view.tiny ? ", the model made tiny" : "", layout_text(s));
-  out += fmt::format("  batch {}, {} micro-batch{} of {} per replica, sequence {}, hidden {}, {}\n\n",
-                     s.batch.global, s.micro_batches(0), s.micro_batches(0) == 1 ? "" : "es", s.batch.micro,
+  out += fmt::format("  batch {}, {} of {} per replica, sequence {}, hidden {}, {}\n\n", s.batch.global,
+                     count_text(s.micro_batches(0), "micro-batch"), s.batch.micro,
                      s.model[0].shape.sequence, s.model[0].shape.hidden,
                      count_text(s.model[0].shape.layers, "layer"));
   constexpr std::size_t most_steps = 20;
@@ -54,7 +54,8 @@ std::string emulation_page(const EmulationView& view) {
                       fmt::format("{:.1e}", e.update)});
     }
     out += "\n" + aligned_table(rows, 1);
-    out += fmt::format("  of {} parameters, relative to the largest element\n", r.parameters.size());
+    out += fmt::format("  of {}, relative to the largest element\n",
+                       count_text(static_cast<std::int64_t>(r.parameters.size()), "parameter"));
   }
   out += "\n";
   if (!r.stuck.empty()) out += fmt::format("  the program stands still: {}\n", r.stuck);

@@ -175,11 +175,12 @@ void add_rates(const RunView& run, const Report& r, std::vector<ExplainedNumber>
                                             s.cluster.node.device.name);
   const std::string& device_source = s.cluster.node.device.source;
   const int replicas = s.layout_by_module[sink].dp;
-  const std::string replica_text = fmt::format("{} replicas × {} micro-batches × {} samples", replicas,
-                                               s.micro_batches(sink), s.batch.micro);
+  const std::string replica_text = fmt::format("{} × {} × {}", count_text(replicas, "replica"),
+                                               count_text(s.micro_batches(sink), "micro-batch"),
+                                               count_text(s.batch.micro, "sample"));
   numbers.push_back({"samples_per_s", r.samples_per_s, "1/s", "global batch / step time", {{replica_text, r.samples_per_s}}});
   numbers.push_back({"tokens_per_s", r.tokens_per_s, "1/s",
-                     fmt::format("samples_per_s × {} tokens", s.model[sink].shape.sequence),
+                     "samples_per_s × " + count_text(s.model[sink].shape.sequence, "token"),
                      {{replica_text, r.tokens_per_s}}});
   numbers.push_back({"model_flops", r.model_flops, "FLOP",
                      fmt::format("{} of one step, full attention, no recomputation: Korthikanti et al. 2205.05198, "

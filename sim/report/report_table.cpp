@@ -40,8 +40,8 @@ void head(std::string& out, const RunView& run) {
                  name_of(run.executor));
   fmt::format_to(Text(out), "  {}\n", layout_text(s));
   const std::size_t sink = sink_module(s.model);
-  fmt::format_to(Text(out), "  batch {}, {} micro-batch{} of {} per replica, sequence {}, schedule {}{}\n\n", s.batch.global,
-                 s.micro_batches(sink), s.micro_batches(sink) == 1 ? "" : "es", s.batch.micro,
+  fmt::format_to(Text(out), "  batch {}, {} of {} per replica, sequence {}, schedule {}{}\n\n", s.batch.global,
+                 count_text(s.micro_batches(sink), "micro-batch"), s.batch.micro,
                  s.model[sink].shape.sequence, name_of(s.schedule.kind),
                  s.pass == Pass::forward ? ", forward only" : "");
 }
@@ -219,6 +219,7 @@ std::string metric_text(std::string_view key, double value) {
   if (key.ends_with("_s") && !key.ends_with("_per_s")) return seconds_text(value);
   if (key.ends_with("_bytes")) return gigabytes_text(value);
   if (key == "mfu" || key == "hfu" || key.ends_with("_fraction")) return percent_text(value);
+  if (key == "tokens_per_s") return tokens_text(value);
   return fmt::format("{:.5g}", value);
 }
 

@@ -7,19 +7,21 @@
 #include <array>
 #include <numeric>
 
+#include "sim/base/text.h"
+
 namespace meshweave {
 namespace {
 
 // The cluster as messages show it: "768 ranks (96 nodes of 8)".
 std::string describe(const Cluster& cluster) {
-  return fmt::format("{} ranks ({} node{} of {})", cluster.ranks(), cluster.nodes, cluster.nodes > 1 ? "s" : "",
+  return fmt::format("{} ({} of {})", count_text(cluster.ranks(), "rank"), count_text(cluster.nodes, "node"),
                      cluster.node.gpus);
 }
 
 // How `product` = `fixed` · dp ranks and the cluster can be made equal.
 std::string hint_for_ranks(const Cluster& cluster, std::int64_t fixed, std::int64_t product) {
   std::vector<std::string> ways;
-  if (product % cluster.node.gpus == 0) ways.push_back(fmt::format("{} nodes", product / cluster.node.gpus));
+  if (product % cluster.node.gpus == 0) ways.push_back(count_text(product / cluster.node.gpus, "node"));
   if (cluster.ranks() % fixed == 0) ways.push_back(fmt::format("dp {}", cluster.ranks() / fixed));
   return ways.empty() ? "" : fmt::format("use {}", fmt::join(ways, ", or "));
 }
@@ -105,9 +107,10 @@ void fill_stages(const TransformerShape& shape, LayoutForm& form, const std::str
   if (slots % count != 0) {
     const bool counted = slots != shape.layers;
     report(at + (form.layout.vpp > 1 ? "/vpp" : "/pp"),
-           fmt::format("the {} layers{} do not split evenly over pp {} · vpp {} = {} stages", shape.layers,
-                       counted ? fmt::format(" and {} that count as one", slots - shape.layers) : "", layout.pp,
-                       layout.vpp, count),
+           fmt::format("the {}{} {} not split evenly over pp {} · vpp {} = {} stages",
+                       count_text(shape.layers, "layer"),
+                       counted ? fmt::format(" and {} that count as one", slots - shape.layers) : "",
+                       slots == 1 ? "does" : "do", layout.pp, layout.vpp, count),
            "\"stages\" gives the layers of each stage, or { \"embedding\": true, \"loss\": true }");
     return;
   }
@@ -121,13 +124,14 @@ void check_stages(const TransformerShape& shape, const ModuleLayout& layout, con
   const std::vector<int>& stages = layout.stages;
   const std::size_t count = static_cast<std::size_t>(layout.pp) * static_cast<std::size_t>(layout.vpp);
   if (stages.size() != count) {
-    report(at + "/stages", fmt::format("has {} entries, but there are pp {} · vpp {} = {} stages", stages.size(),
-                                       layout.pp, layout.vpp, count));
+    report(at + "/stages", fmt::format("has {} {}, but there are pp {} · vpp {} = {}", stages.size(),
+                                       stages.size() == 1 ? "entry" : "entries", layout.pp, layout.vpp,
+                                       count_text(static_cast<std::int64_t>(count), "stage")));
     return;
   }
   const std::int64_t sum = std::accumulate(stages.begin(), stages.end(), std::int64_t{0});
   if (sum != shape.layers)
-    report(at + "/stages", fmt::format("add up to {} layers, but the model has {}", sum, shape.layers));
+    report(at + "/stages", fmt::format("add up to {}, but the model has {}", count_text(sum, "layer"), shape.layers));
   for (std::size_t i = 1; i + 1 < count; ++i)
     if (stages[i] == 0) report(pointer_to(at + "/stages", i), "only the first and the last stage may have no layer");
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/base/text.h"
 #include "sim/scenario/check_layout.h"
 #include "sim/scenario/check_limits.h"
 #include "sim/scenario/report_at.h"
@@ -47,13 +48,15 @@ void resolve_shape(TransformerShape& shape, const std::string& at, const ReportA
     return;
   }
   if (shape.heads % shape.kv_heads != 0) {
-    report(at + "/kv_heads", fmt::format("{} does not divide the {} attention heads ({} do)", shape.kv_heads,
-                                         shape.heads, divisors(shape.heads)));
+    report(at + "/kv_heads", fmt::format("{} does not divide the {} ({} do)", shape.kv_heads,
+                                         count_text(shape.heads, "attention head"), divisors(shape.heads)));
   }
   if (shape.position == Position::rope && shape.head_dim % 2 != 0)
     report(at + "/head_dim", fmt::format("{} is odd, but rotary positions turn pairs", shape.head_dim));
   if (shape.position == Position::learned && shape.max_positions < shape.sequence) {
-    report(at + "/sequence", fmt::format("{} tokens exceed the {} learned positions", shape.sequence, shape.max_positions),
+    report(at + "/sequence",
+           fmt::format("{} exceed the {}", count_text(shape.sequence, "token"),
+                       count_text(shape.max_positions, "learned position")),
            "\"max_positions\" sets the rows of the position table");
   }
 }
@@ -103,9 +106,11 @@ std::optional<Perturbation> resolve_perturbation(const PerturbForm& form, const 
   if (has_compute && (has_link || has_jitter)) report(at + "/compute_time", "belongs to a rank or a node alone");
   if (has_bandwidth && !has_link) report(at + "/bandwidth", "belongs to a link", "\"link\" is \"nic\" or \"intra\"");
   if (has_rank && form.rank >= cluster.ranks())
-    report(at + "/rank", fmt::format("{} is beyond the last of the {} ranks", form.rank, cluster.ranks()));
+    report(at + "/rank",
+           fmt::format("{} is beyond the last of the {}", form.rank, count_text(cluster.ranks(), "rank")));
   if (has_node && form.node >= cluster.nodes)
-    report(at + "/node", fmt::format("{} is beyond the last of the {} nodes", form.node, cluster.nodes));
+    report(at + "/node",
+           fmt::format("{} is beyond the last of the {}", form.node, count_text(cluster.nodes, "node")));
   if (has_link && form.link == SlowLink::nic && cluster.nodes == 1)
     report(at + "/link", "one node uses no NIC", "\"intra\" is the link inside the node");
   Perturbation p;

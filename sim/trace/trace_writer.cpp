@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/base/error.h"
+#include "sim/base/text.h"
 #include "sim/trace/atomic_file.h"
 #include "sim/trace/json_text.h"
 
@@ -117,7 +118,7 @@ void print_names(Output& out, const Trace& trace) {
     const TraceRank& rank = trace.ranks[i];
     std::string name = fmt::format("rank {}", rank.rank);
     if (!rank.label.empty()) name += fmt::format(" [{}]", rank.label);
-    if (rank.stands_for > 1) name += fmt::format(", like {} others", rank.stands_for - 1);
+    if (rank.stands_for > 1) name += ", like " + count_text(rank.stands_for - 1, "other");
     meta("process_name", rank.rank, 0, fmt::format("\"name\":{}", quoted(name)));
     meta("process_sort_index", rank.rank, 0, fmt::format("\"sort_index\":{}", i));
     for (std::size_t stream = 0; stream < trace.streams.size(); ++stream) {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -456,3 +457,31 @@ TEST_CASE("An interrupt is answered at once, in the long lowering of a folder's 
   CHECK(run.reaction_s < 3);  // a second where the machine has nothing else to do
 }
 
+TEST_CASE("Tables count in digits, and one in the singular") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const std::vector<std::string> one_node{"--set", "/cluster/nodes=1", "--set", "/layout/language={\"tp\":8}", "--set", "/batch/global=1"};
+  for (const char* command : {"run", "explain"}) {
+    std::vector<std::string> arguments{command, path, "--stats"};
+    arguments.insert(arguments.end(), one_node.begin(), one_node.end());
+    const Finished ended = meshweave_command(arguments);
+    REQUIRE(ended.code == 0);
+    const std::string text = ended.out + ended.err;
+    for (const char* plural : {" 1 nodes", " 1 ranks", " 1 ops", " 1 micro-batches", " 1 replicas", " 1 samples", "1 executions"}) {
+      INFO(plural);
+      CHECK(text.find(plural) == std::string::npos);
+    }
+  }
+  const Finished run = meshweave_command({"run", path, "--stats", "--set", "/published={\"tokens_per_s\":1234567,\"source\":\"s\"}"});
+  CHECK(run.out.find("published 1234567 (") != std::string::npos);
+  CHECK((run.out + run.err).find("e+") == std::string::npos);
+  // Every line of the kinds of op is as long as the others: the longest name leaves the columns where they are.
+  const std::size_t begin = run.out.find("compute by kind of op\n");
+  std::istringstream kinds(run.out.substr(begin, run.out.find("\n\n", begin) - begin));
+  std::string kind;
+  std::getline(kinds, kind);
+  CHECK(kinds.str().find("\n  cross-entropy-backward  ") != std::string::npos);
+  while (std::getline(kinds, kind)) CHECK(kind.size() == std::string("  matmul                      74.64 ms     4.1 %").size());
+  const Finished table = meshweave_command({"run", path, "--vary", "/layout/language/dp=2,3"});
+  CHECK(table.out.find("\n1 of 2 points is not possible:\n") != std::string::npos);
+}

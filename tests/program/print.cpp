@@ -49,7 +49,7 @@ groups
   0 tp tp×2
   1 dp dp×1
   2 pp pp×2
-body 0 "stage 0", ranks 0-1: 3 ops, 2 tensors, 1 storages, 0 persistent bytes
+body 0 "stage 0", ranks 0-1: 3 ops, 2 tensors, 1 storage, 0 persistent bytes
 op 0 fill make forward on compute
     writes x[2,1,4] bf16 partial tp
 op 1 all-reduce sum forward on tensor over tp
@@ -60,7 +60,7 @@ op 2 point-to-point send forward on pipeline
     reads  x[2,1,4] bf16
     sends to pp+1 tag 1: x[2,1,4] bf16
     waits  op 1
-body 1 "stage 1", ranks 2-3: 1 ops, 1 tensors, 1 storages, 8 persistent bytes
+body 1 "stage 1", ranks 2-3: 1 op, 1 tensor, 1 storage, 8 persistent bytes
 op 0 broadcast send forward on data over tp, holds the host
     reads  w[4] bf16
     writes w[4] bf16
