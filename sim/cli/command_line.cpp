@@ -320,7 +320,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   build_emulate(*emulate, line, raw);
   CLI::App* list = app.add_subcommand("list", "List the shipped models, devices, nodes and fabrics");
   list->add_option("section", line.list_section, "models, devices, nodes or fabrics")->type_name("SECTION");
-  list->add_flag("--json", line.json, "Print JSON");
+  list->add_flag("--json", line.json, "Print JSON, with the facts of each entry");
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of scenario files");
   schema->add_flag("--json", line.json, "Accepted for uniformity: the schema is JSON");
 

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "sim/base/error.h"
+#include "sim/cli/catalog_facts.h"
 #include "sim/cli/emulate_command.h"
 #include "sim/cli/pipeline.h"
 #include "sim/cli/run_stats.h"
@@ -201,10 +202,17 @@ ExitCode explain(const CommandLine& line, Console& console, const volatile int& 
 
 ExitCode list(const CommandLine& line, Console& console) {
   const CatalogNames names = list_catalog();
-  const std::vector<std::pair<std::string, const std::vector<std::string>*>> sections{
-      {"models", &names.models}, {"devices", &names.devices}, {"nodes", &names.nodes}, {"fabrics", &names.fabrics}};
+  struct Section {
+    std::string name;
+    const std::vector<std::string>& entries;
+    void (*write_facts)(JsonText&, std::string_view);
+  };
+  const Section sections[] = {{"models", names.models, write_model_facts},
+                              {"devices", names.devices, write_device_facts},
+                              {"nodes", names.nodes, write_node_facts},
+                              {"fabrics", names.fabrics, write_fabric_facts}};
   std::vector<std::string> known;
-  for (const auto& [name, entries] : sections) known.push_back(name);
+  for (const Section& section : sections) known.push_back(section.name);
   if (!line.list_section.empty() && std::find(known.begin(), known.end(), line.list_section) == known.end()) {
     const std::string near = nearest_name(line.list_section, known);
     throw UsageError(fmt::format("list: unknown section \"{}\"", line.list_section),
@@ -214,13 +222,13 @@ ExitCode list(const CommandLine& line, Console& console) {
   JsonText json(2);
   std::string text;
   json.object();
-  for (const auto& [name, entries] : sections) {
-    if (!line.list_section.empty() && name != line.list_section) continue;
-    json.key(name), json.array();
-    text += (text.empty() ? "" : "\n") + name + "\n";
-    for (const std::string& entry : *entries) {
-      json.string(entry);
-      text += "  " + entry + "\n";
+  for (const Section& section : sections) {
+    if (!line.list_section.empty() && section.name != line.list_section) continue;
+    json.key(section.name), json.array();
+    text += (text.empty() ? "" : "\n") + section.name + "\n";
+    for (const std::string& entry : section.entries) {
+      if (line.json) section.write_facts(json, entry);
+      text += "  " + escaped(entry) + "\n";
     }
     json.end();
   }

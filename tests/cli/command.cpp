@@ -407,6 +407,33 @@ TEST_CASE("list and schema") {
   const Json names = Json::parse(meshweave_command({"list", "--json"}).out);
   CHECK(names["models"].size() > 5);
   CHECK(names["devices"].size() > 1);
+  const auto entry = [&](const char* section, const char* name) {
+    const Json& all = names[section];
+    const auto at = std::find_if(all.begin(), all.end(), [&](const Json& e) { return e["name"] == name; });
+    REQUIRE(at != all.end());
+    return *at;
+  };
+  const Json model = entry("models", "llama2-7b");
+  CHECK(model["parameters"] == 6738415616);  // as published
+  CHECK(model["layers"] == 32);
+  CHECK(model["hidden"] == 4096);
+  CHECK(model["sequence"] == 4096);
+  const Json device = entry("devices", "h100-sxm");
+  CHECK(device["peak_flops_per_s"] == 989'400'000'000'000);
+  CHECK(device["memory_bytes"] == 84'932'978'278);  // 79.1 GiB
+  CHECK(device["memory_bandwidth_bytes_per_s"] == 3'350'000'000'000);
+  CHECK(device["compute_units"] == 132);
+  const Json node = entry("nodes", "hgx-h100");
+  CHECK(node["device"] == "h100-sxm");
+  CHECK(node["gpus"] == 8);
+  CHECK(node["fabric"] == "nvswitch");
+  CHECK(node["link_bandwidth_bytes_per_s"] == 450'000'000'000);
+  CHECK(node["nic_bandwidth_bytes_per_s"] == 50'000'000'000);
+  const Json fabric = entry("fabrics", "rail-200g");
+  CHECK(fabric["port_bandwidth_bytes_per_s"] == 25'000'000'000);
+  CHECK(fabric["oversubscription"] == 1);
+  CHECK(fabric["nodes_per_leaf"] == 20);
+  CHECK(fabric["cross_rail"] == true);
   CHECK(meshweave_command({"list", "nodes"}).out.substr(0, 6) == "nodes\n");
   CHECK(Json::parse(meshweave_command({"schema"}).out).contains("$schema"));
 }
