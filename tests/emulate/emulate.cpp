@@ -99,17 +99,3 @@ TEST_CASE("Over 200 steps the curve of every layout is the reference's") {
     CHECK(r.loss_error < 1e-8);
   }
 }
-
-TEST_CASE("The number of threads changes nothing") {
-  DenseOptions o = tiny();
-  o.tp = o.pp = o.dp = 2;
-  o.micro_batches = 4;
-  const PreparedProgram p(testing::dense_scenario(o));
-  EmulationSettings settings;
-  const EmulationReport one = emulate(p.input(), settings);
-  settings.interpreter.threads = 3;
-  const EmulationReport three = emulate(p.input(), settings);
-  CHECK(one.loss == three.loss);
-  CHECK(one.gradient_error == three.gradient_error);
-  CHECK(one.update_error == three.update_error);
-}
