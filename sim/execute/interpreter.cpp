@@ -22,6 +22,7 @@ struct RankProgress {
   int rank = 0;
   const OpsOfStream* ops_of_stream = nullptr;
   const Waits* waits = nullptr;
+  const std::vector<std::vector<std::uint32_t>>* border = nullptr;  // by op, of the step before
   std::vector<std::uint32_t> ended;   // by op: in how many steps it has ended
   std::vector<std::size_t> launched;  // by stream: ops, over all steps
   std::vector<bool> busy;             // by stream: its last launched communication has not ended
@@ -38,6 +39,9 @@ struct RankProgress {
     const std::uint32_t op = ops[launched[stream] % ops.size()];
     for (const Wait& w : waits->of(op)) {
       if (ended[w.op] < step(stream) + (w.previous_step ? 0 : 1)) return no_ready;
+    }
+    for (const std::uint32_t before : (*border)[op]) {
+      if (ended[before] < step(stream)) return no_ready;
     }
     return op;
   }
@@ -90,6 +94,7 @@ class Interpreter::Walk {
     p.rank = rank;
     p.ops_of_stream = &of_.ops_of_stream_[body];
     p.waits = &of_.waits_[body];
+    p.border = &of_.border_[body];
     p.ended.resize(of_.program_.bodies[body].ops.size());
     p.launched.resize(streams);
     p.busy.resize(streams);
@@ -213,6 +218,16 @@ Interpreter::Interpreter(const Program& program, const std::vector<Waits>& waits
     const std::vector<StorageLife>& lives = liveness[b].lives;
     for (std::uint32_t s = 0; s < lives.size(); ++s) {
       if (!body.storages[s].persistent && lives[s].dies < body.ops.size()) dying[lives[s].dies].push_back(s);
+    }
+    auto& border = border_.emplace_back(body.ops.size());
+    const auto guard = [&](std::uint32_t tensor, std::uint32_t op) {
+      const std::uint32_t storage = body.tensors[tensor].storage;
+      const bool lasts = !body.storages[storage].persistent && lives[storage].dies == body.ops.size();
+      if (lasts) border[lives[storage].born].push_back(op);
+    };
+    for (std::uint32_t op = 0; op < body.ops.size(); ++op) {
+      for (const std::uint32_t t : program.reads(body, body.ops[op])) guard(t, op);
+      for (const std::uint32_t t : program.writes(body, body.ops[op])) guard(t, op);
     }
   }
 }

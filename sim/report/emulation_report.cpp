@@ -59,14 +59,19 @@ std::string emulation_page(const EmulationView& view) {
   }
   out += "\n";
   if (!r.stuck.empty()) out += fmt::format("  the program stands still: {}\n", r.stuck);
+  if (!r.matches && !view.wrong && r.stuck.empty()) {
+    out += "  no op makes a wrong value: the difference is rounding that the optimizer amplifies; take fewer steps, or double\n";
+  }
   if (view.wrong) out += fmt::format("  first wrong value: {}\n", view.wrong->text);
+  const bool judges_updates = view.precision == EmulationPrecision::double_precision || r.parameters.empty();
   const std::string errors =
       r.parameters.empty()
           ? fmt::format("loss {:.1e}", r.loss_error)
           : fmt::format("loss {:.1e}, gradient norm {:.1e}, gradients {:.1e}, updates {:.1e}", r.loss_error,
                         r.norm_error, r.gradient_error, r.update_error);
-  out += fmt::format("{}: largest relative errors: {} (tolerance {:.0e})\n",
-                     r.matches ? "matches the reference" : "DIFFERS from the reference", errors, r.tolerance);
+  out += fmt::format("{}: largest relative errors: {} (tolerance {:.0e}{})\n",
+                     r.matches ? "matches the reference" : "DIFFERS from the reference", errors, r.tolerance,
+                     judges_updates ? "" : "; updates are shown, not judged in float");
   return out;
 }
 
