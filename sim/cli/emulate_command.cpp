@@ -19,59 +19,30 @@
 namespace meshweave {
 namespace {
 
-// What follows from a lowered program.
-struct Lowered {
-  Scenario scenario;
-  Plan plan;
-  Program program;
-  Communicators communicators;
-  std::vector<Waits> waits;
-  std::vector<Liveness> liveness;
-
-  EmulationInput input() const { return {&scenario, &program, &communicators, &waits, &liveness}; }
-};
-
-Lowered lower_for_emulation(const CommandLine& line, Console& console, const volatile int& interrupt) {
-  Lowered l;
-  l.scenario = read_scenario(line.targets.front(), line.overrides);
-  if (line.tiny) l.scenario = tiny_scenario(l.scenario);
-  console.progress("lower");
-  l.plan = make_plan(l.scenario);
-  l.program = lower_verified(l.scenario, &interrupt);
-  l.communicators = make_communicators(l.program);
-  for (const Body& body : l.program.bodies) {
-    l.waits.push_back(derive_waits(l.program, body));
-    l.liveness.push_back(derive_liveness(l.program, body, l.waits.back()));
-  }
-  return l;
-}
-
 // The memory of all ranks, in bytes: at least as much as the program's, whose elements have two bytes or
 // more.
-double memory_of(const Lowered& l, EmulationPrecision precision) {
+double memory_of(const RunOutcome& run, EmulationPrecision precision) {
   double bytes = 0;
-  for (const std::uint32_t body : l.program.body_of_rank)
-    bytes += static_cast<double>(l.liveness[body].peak_bytes);
+  for (const std::uint32_t body : run.program.body_of_rank)
+    bytes += static_cast<double>(run.liveness[body].peak_bytes);
   return bytes * (precision == EmulationPrecision::double_precision ? 4 : 2);
 }
 
-void check_size(const Lowered& l, const CommandLine& line) {
-  const double needed = memory_of(l, line.precision);
+void check_size(const RunOutcome& run, const CommandLine& line) {
+  const double needed = memory_of(run, line.precision);
   const double present =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (needed < 0.8 * present) return;
   throw UsageError(
       fmt::format("emulate: all {} of the model would take about {}, of which this machine has {}",
-                  count_text(l.program.ranks(), "rank"), gigabytes_text(needed), gigabytes_text(present)),
+                  count_text(run.program.ranks(), "rank"), gigabytes_text(needed), gigabytes_text(present)),
       "--model-scale tiny makes the model small and keeps the layout");
 }
 
-void write_emulated_trace(const CommandLine& line, const Lowered& l, const InterpreterRun& run,
+void write_emulated_trace(const CommandLine& line, RunOutcome& run, const InterpreterRun& rounds,
                           const volatile int& interrupt) {
-  const RankClasses classes = all_ranks(l.program);
-  const ReplayResult timeline = emulated_timeline(l.program, l.communicators, l.waits, run);
-  const RunView view{l.scenario, l.plan, l.program, l.communicators, classes, l.liveness, timeline};
-  Trace trace = build_trace(view, line.trace, version_text());
+  run.replay = emulated_timeline(run.program, run.communicators, run.waits, rounds);
+  Trace trace = build_trace(run.view(), line.trace, version_text());
   trace.provenance.executor = "numeric";
   write_trace(trace, line.trace_file, &interrupt);
 }
@@ -80,9 +51,16 @@ void write_emulated_trace(const CommandLine& line, const Lowered& l, const Inter
 
 ExitCode emulate_command(const CommandLine& line, Console& console, const volatile int& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
-  const Lowered l = lower_for_emulation(line, console, interrupt);
-  check_ranks(line.trace, l.program.ranks());
-  check_size(l, line);
+  Scenario scenario = read_scenario(line.targets.front(), line.overrides);
+  if (line.tiny) scenario = tiny_scenario(scenario);
+  RunSettings preparation;
+  preparation.fold = false;  // every rank has values of its own
+  preparation.interrupt = &interrupt;
+  preparation.on_phase = [&console](std::string_view phase) { console.progress(phase); };
+  RunOutcome run = prepare_run(std::move(scenario), preparation);
+  check_ranks(line.trace, run.program.ranks());
+  check_size(run, line);
+  const EmulationInput input{&run.scenario, &run.program, &run.communicators, &run.waits, &run.liveness};
   EmulationSettings settings;
   settings.steps = line.steps;
   settings.precision = line.precision;
@@ -90,14 +68,14 @@ ExitCode emulate_command(const CommandLine& line, Console& console, const volati
       line.jobs > 0 ? line.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   settings.interpreter.interrupt = &interrupt;
   console.progress("emulate");
-  const EmulationReport report = emulate(l.input(), settings);
+  const EmulationReport report = emulate(input, settings);
   std::optional<WrongOp> wrong;
   if (!report.matches) {
     console.progress("look for the first wrong value");
-    wrong = first_wrong_op(l.input(), settings);
+    wrong = first_wrong_op(input, settings);
   }
-  if (!line.trace_file.empty()) write_emulated_trace(line, l, report.run, interrupt);
-  const EmulationView view{l.scenario, line.tiny, l.program.ranks(), line.precision, report, wrong};
+  if (!line.trace_file.empty()) write_emulated_trace(line, run, report.run, interrupt);
+  const EmulationView view{run.scenario, line.tiny, run.program.ranks(), line.precision, report, wrong};
   if (line.json) {
     JsonText out(2);
     out.object();

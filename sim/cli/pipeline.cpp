@@ -80,7 +80,7 @@ Program lower_verified(const Scenario& scenario, const volatile int* interrupt) 
   return program;
 }
 
-RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
+RunOutcome prepare_run(Scenario scenario, const RunSettings& settings) {
   RunOutcome run;
   run.scenario = std::move(scenario);
   run.executor = settings.executor;
@@ -100,6 +100,12 @@ RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
     run.communicators = make_communicators(run.program);
     run.classes = classes_of(run.scenario, run.program, settings);
   });
+  return run;
+}
+
+RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
+  RunOutcome run = prepare_run(std::move(scenario), settings);
+  Phases phases(settings, run.phases);
   phases.run("price", [&] { run.costs = price(run.program, run.communicators, run.scenario); });
   phases.run("replay", [&] {
     run.replay = replay(input_of(run, &run.scenario.perturb), settings.executor, settings.interrupt);

@@ -52,6 +52,8 @@ struct RunOutcome {
 
 // Throws InputError and IoError (a bad scenario) and Interrupted; a program that breaks the verifier's rules ends
 // the process, as it is a bug.
+// `prepare_run` stops before costs, replay and report, which another executor does without.
+RunOutcome prepare_run(Scenario scenario, const RunSettings& settings);
 RunOutcome run_scenario(Scenario scenario, const RunSettings& settings);
 RunOutcome read_and_run(const std::string& path, const std::vector<Override>& overrides, const RunSettings& settings);
 

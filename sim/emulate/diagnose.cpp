@@ -194,13 +194,6 @@ class Diagnosis {
   // --- parameters
   // -------------------------------------------------------------------------------------------------
 
-  // The global index of an element of a parameter's view.
-  static std::int64_t whole_index(const Geometry& at, std::int64_t element) {
-    if (at.spec->rank == 1) return at.whole_row(element);
-    const std::int64_t columns = at.spec->dimensions[1].size;
-    return at.whole_row(element / columns) * at.whole[1] + at.start[1] + element % columns;
-  }
-
   void main_gradient(const OpCall& call, const OpSpec& op, std::uint32_t tensor) {
     const Body& body = body_of(call.rank);
     const Op& where = body.ops[call.op];
@@ -227,8 +220,8 @@ class Diagnosis {
     }
     double off = 0;
     for (std::size_t e = 0; e < sum->size(); ++e) {
-      off = std::max(off,
-                     difference((*sum)[e], expected.data()[whole_index(at, static_cast<std::int64_t>(e))]));
+      off =
+          std::max(off, difference((*sum)[e], expected.data()[at.whole_index(static_cast<std::int64_t>(e))]));
     }
     judge(call, tensor, off, std::max(expected.cwiseAbs().maxCoeff(), gradient_floor * largest_gradient_));
   }
@@ -255,7 +248,7 @@ class Diagnosis {
       double off = 0;
       for (std::int64_t e = from; e < to; ++e) {
         off = std::max(off, difference(own[static_cast<std::size_t>(e - first)],
-                                       whole.data()[whole_index(at, e - start)]));
+                                       whole.data()[at.whole_index(e - start)]));
       }
       const double floor = of_gradients ? gradient_floor * largest_gradient_ : 0;
       judge(call, tensor, off, std::max(whole.cwiseAbs().maxCoeff(), floor));

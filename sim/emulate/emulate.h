@@ -5,6 +5,8 @@
 // compared instead of parameters, as a small learning rate hides errors, and in the scale of the gradient:
 // the difference of an update times (√v̂ + ε)/rate, by which Adam makes it of the gradient. Gradients are
 // compared behind the clip, which hides their scale; the global norm before it shows that.
+// What is never made is infinitely wrong: an element that no rank's optimizer updates, a norm that a rank
+// lacks.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +72,8 @@ ReferenceSettings reference_settings(const Scenario& scenario);
 EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings);
 // The same against a reference that has run already: its losses, and its state behind the last step.
 struct ReferenceRun {
-  std::vector<double> loss, norm;  // by step
-  ParameterMap initial, parameters, gradients, divisors;
+  std::vector<double> loss, norm;                // by step
+  ParameterMap parameters, gradients, divisors;  // behind the last step; empty for a forward pass
 };
 ReferenceRun run_reference(const Scenario& scenario, int steps);
 EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings,

@@ -34,6 +34,17 @@ void copy_part(const TensorSpec& part, std::size_t dimension, std::int64_t parts
   }
 }
 
+// Calls visit(first element in the storage, elements) for each run of a tensor's rows.
+template <class Visit>
+void each_run(const Geometry& at, std::int64_t storage_first, Visit visit) {
+  const std::int64_t elements = at.spec->elements();
+  if (at.spec->pieces == 1) return visit(storage_first + at.offset / bytes_of(at.spec->dtype), elements);
+  const std::int64_t row = elements / at.spec->dimensions[0].size;
+  for (std::int64_t i = 0; i < at.spec->pieces; ++i) {
+    visit(storage_first + (at.start[0] + i * at.run_stride()) * row, at.run_rows() * row);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -78,17 +89,12 @@ void InProcessBackend<T>::initialise(int rank) {
   }
   for (const ParameterViews& p : body.parameters) {
     const Geometry at = geometry_of(program_, body, rank, p.weight);
-    const std::int64_t columns = at.spec->rank > 1 ? at.spec->dimensions[1].size : 0;
-    const std::int64_t width = std::max<std::int64_t>(columns, 1);
-    const std::int64_t first_column = columns > 0 ? at.start[1] : 0;
-    const std::int64_t whole_columns = columns > 0 ? at.whole[1] : 0;
+    const std::int64_t columns = at.spec->rank > 1 ? at.whole[1] : 0;
     const std::uint64_t key = synthetic_key(at.spec->name, at.spec->module, body.tensors[p.weight].layer);
     const bool is_bias = ends_with(at.spec->name, ".bias");
     T* values = first_element(rank, p.weight, at);
     for (std::int64_t e = 0; e < at.spec->elements(); ++e) {
-      const std::int64_t row = at.whole_row(e / width);
-      const std::int64_t index = columns > 0 ? row * whole_columns + first_column + e % width : row;
-      values[e] = static_cast<T>(initial_value(settings_.seed, key, index, whole_columns, is_bias));
+      values[e] = static_cast<T>(initial_value(settings_.seed, key, at.whole_index(e), columns, is_bias));
     }
   }
   // Main parameters, where they are apart, start as what they are kept of.
@@ -108,17 +114,6 @@ template <class T>
 T* InProcessBackend<T>::first_element(int rank, std::uint32_t tensor, const Geometry& at) {
   const std::int64_t first = place(rank, body_of(rank).tensors[tensor].storage).first;
   return memory_[static_cast<std::size_t>(rank)].values.data() + first + at.offset / bytes_of(at.spec->dtype);
-}
-
-// Calls visit(first element in the storage, elements) for each run of a tensor's rows.
-template <class Visit>
-void each_run(const Geometry& at, std::int64_t storage_first, Visit visit) {
-  const std::int64_t elements = at.spec->elements();
-  if (at.spec->pieces == 1) return visit(storage_first + at.offset / bytes_of(at.spec->dtype), elements);
-  const std::int64_t row = elements / at.spec->dimensions[0].size;
-  for (std::int64_t i = 0; i < at.spec->pieces; ++i) {
-    visit(storage_first + (at.start[0] + i * at.run_stride()) * row, at.run_rows() * row);
-  }
 }
 
 template <class T>

@@ -23,11 +23,11 @@ struct RankProgress {
   const OpsOfStream* ops_of_stream = nullptr;
   const Waits* waits = nullptr;
   const std::vector<std::vector<std::uint32_t>>* border = nullptr;  // by op, of the step before
-  std::vector<std::uint32_t> ended;   // by op: in how many steps it has ended
-  std::vector<std::size_t> launched;  // by stream: ops, over all steps
-  std::vector<bool> busy;             // by stream: its last launched communication has not ended
-  std::vector<std::size_t> streams;   // in the order of priority
-  std::uint64_t drawn = 0;            // random numbers so far
+  std::vector<std::uint32_t> ended;                                 // by op: in how many steps it has ended
+  std::vector<std::size_t> launched;                                // by stream: ops, over all steps
+  std::vector<bool> busy;            // by stream: its last launched communication has not ended
+  std::vector<std::size_t> streams;  // in the order of priority
+  std::uint64_t drawn = 0;           // random numbers so far
   std::size_t launches = 0;
 
   std::size_t step(std::size_t stream) const { return launched[stream] / (*ops_of_stream)[stream].size(); }
@@ -123,6 +123,9 @@ class Interpreter::Walk {
     ++p.launched[stream];
     ++p.launches;
     result_.rounds[index_of_rank_[static_cast<std::size_t>(p.rank)]][op] = {round_, round_, round_ + 1};
+    if (call.step > 0) {
+      for (const std::uint32_t storage : of_.lasting_[body][op]) of_.backend_.release(p.rank, storage);
+    }
     if (is_communication(of_.program_.spec(of_.program_.bodies[body].ops[op]).kind)) {
       p.busy[stream] = true;
       of_.backend_.post(call);
@@ -219,11 +222,17 @@ Interpreter::Interpreter(const Program& program, const std::vector<Waits>& waits
     for (std::uint32_t s = 0; s < lives.size(); ++s) {
       if (!body.storages[s].persistent && lives[s].dies < body.ops.size()) dying[lives[s].dies].push_back(s);
     }
+    auto& lasting = lasting_.emplace_back(body.ops.size());
     auto& border = border_.emplace_back(body.ops.size());
+    const auto lasts = [&](std::uint32_t s) {
+      return !body.storages[s].persistent && lives[s].dies == body.ops.size();
+    };
+    for (std::uint32_t s = 0; s < lives.size(); ++s) {
+      if (lasts(s)) lasting[lives[s].born].push_back(s);
+    }
     const auto guard = [&](std::uint32_t tensor, std::uint32_t op) {
       const std::uint32_t storage = body.tensors[tensor].storage;
-      const bool lasts = !body.storages[storage].persistent && lives[storage].dies == body.ops.size();
-      if (lasts) border[lives[storage].born].push_back(op);
+      if (lasts(storage)) border[lives[storage].born].push_back(op);
     };
     for (std::uint32_t op = 0; op < body.ops.size(); ++op) {
       for (const std::uint32_t t : program.reads(body, body.ops[op])) guard(t, op);

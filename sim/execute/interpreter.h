@@ -68,9 +68,10 @@ class Interpreter {
   // By body and stream: its ops in issue order; by body: the storages that are free when an op is launched.
   std::vector<std::vector<std::vector<std::uint32_t>>> ops_of_stream_;
   std::vector<std::vector<std::vector<std::uint32_t>>> dying_;
-  // By body and op: what must have ended in the step before. A transient storage that lasts to the end of the step has one
-  // place in memory, so the first op that touches it waits for those that touched it before; an allocator would give it
-  // another place.
+  // Transient storages that last to the end of the step have one place in memory in all steps, where an
+  // allocator would give the next step another one. By body and op: those that the op is the first to touch,
+  // and the ops of the step before that must have ended by then.
+  std::vector<std::vector<std::vector<std::uint32_t>>> lasting_;
   std::vector<std::vector<std::vector<std::uint32_t>>> border_;
 };
 

@@ -33,6 +33,17 @@ std::int64_t Geometry::whole_row(std::int64_t row) const {
   return before + row;
 }
 
+std::int64_t Geometry::whole_index(std::int64_t element) const {
+  std::int64_t index = 0;
+  std::int64_t factor = 1;
+  for (std::size_t d = spec->rank; d-- > 1;) {
+    index += (start[d] + element % spec->dimensions[d].size) * factor;
+    factor *= whole[d];
+    element /= spec->dimensions[d].size;
+  }
+  return whole_row(element) * factor + index;
+}
+
 Geometry geometry_of(const Program& program, const Body& body, int rank, std::uint32_t tensor) {
   const Tensor& t = body.tensors[tensor];
   Geometry g;

@@ -23,6 +23,8 @@ struct Geometry {
   std::int64_t run_stride() const { return whole[0] / spec->pieces; }
   // The row of the whole tensor that local row `row` is.
   std::int64_t whole_row(std::int64_t row) const;
+  // The index in the whole tensor, row-major, that local element `element` has.
+  std::int64_t whole_index(std::int64_t element) const;
 };
 
 Geometry geometry_of(const Program& program, const Body& body, int rank, std::uint32_t tensor);

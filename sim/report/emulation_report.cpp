@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/report/report_json.h"
 #include "sim/report/report_table.h"
@@ -60,7 +61,10 @@ std::string emulation_page(const EmulationView& view) {
   out += "\n";
   if (!r.stuck.empty()) out += fmt::format("  the program stands still: {}\n", r.stuck);
   if (!r.matches && !view.wrong && r.stuck.empty()) {
-    out += "  no op makes a wrong value: the difference is rounding that the optimizer amplifies; take fewer steps, or double\n";
+    const bool finite = std::isfinite(r.loss_error + r.norm_error + r.gradient_error + r.update_error);
+    out += finite ? "  no op makes a wrong value: the difference is rounding that the optimizer amplifies; take fewer "
+                    "steps, or double\n"
+                  : "  no op makes a wrong value, but what is off by inf is never made\n";
   }
   if (view.wrong) out += fmt::format("  first wrong value: {}\n", view.wrong->text);
   const bool judges_updates = view.precision == EmulationPrecision::double_precision || r.parameters.empty();

@@ -175,3 +175,22 @@ TEST_CASE("A gradient scaled by the replicas shows in the loss's gradient") {
   CAPTURE(found);
   CHECK(contains(found, "cross-entropy-backward \"loss\", backward-data, module language"));
 }
+
+TEST_CASE("A parameter that no optimizer step updates is found in the first step") {
+  PreparedProgram p(testing::dense_scenario(tiny()));
+  for (Body& body : p.program.bodies) {
+    erase_op(body, op_index(p.program, body, OpKind::adam, "adam", Phase::optimizer));
+  }
+  p.derive();
+  EmulationSettings settings;
+  settings.steps = 1;
+  CHECK_FALSE(emulate(p.input(), settings).matches);
+}
+
+TEST_CASE("A gradient norm that is never made is found") {
+  PreparedProgram p(testing::dense_scenario(tiny()));
+  for (TensorSpec& spec : p.program.tensor_specs) {
+    if (spec.name == "gradient norm²") spec.name = "another";
+  }
+  CHECK_FALSE(emulate(p.input(), {}).matches);
+}
