@@ -31,7 +31,7 @@ struct Lowered {
   EmulationInput input() const { return {&scenario, &program, &communicators, &waits, &liveness}; }
 };
 
-Lowered lower_for_emulation(const CommandLine& line, Console& console, const volatile int& interrupt) {
+Lowered lower_for_emulation(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   Lowered l;
   l.scenario = read_scenario(line.targets.front(), line.overrides);
   if (line.tiny) l.scenario = tiny_scenario(l.scenario);
@@ -67,7 +67,7 @@ void check_size(const Lowered& l, const CommandLine& line) {
 }
 
 void write_emulated_trace(const CommandLine& line, const Lowered& l, const InterpreterRun& run,
-                          const volatile int& interrupt) {
+                          const InterruptFlag& interrupt) {
   const RankClasses classes = all_ranks(l.program);
   const ReplayResult timeline = emulated_timeline(l.program, l.communicators, l.waits, run);
   const RunView view{l.scenario, l.plan, l.program, l.communicators, classes, l.liveness, timeline};
@@ -78,7 +78,7 @@ void write_emulated_trace(const CommandLine& line, const Lowered& l, const Inter
 
 }  // namespace
 
-ExitCode emulate_command(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode emulate_command(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
   const Lowered l = lower_for_emulation(line, console, interrupt);
   check_ranks(line.trace, l.program.ranks());
