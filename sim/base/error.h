@@ -8,6 +8,7 @@
 // Readers collect Diagnostics (up to 20) and throw one InputError with all of them.
 #pragma once
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -54,8 +55,12 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// Throws Interrupted when there is such a flag and it has become non-zero; a signal handler sets it.
-inline void check_interrupt(const volatile int* interrupt) {
+// The wish to stop: a signal handler makes it non-zero, any thread reads it.
+using InterruptFlag = std::atomic<int>;
+static_assert(InterruptFlag::is_always_lock_free, "or a signal handler may not set it");
+
+// Throws Interrupted when there is such a flag and it has become non-zero.
+inline void check_interrupt(const InterruptFlag* interrupt) {
   if (interrupt != nullptr && *interrupt != 0) throw Interrupted();
 }
 

@@ -50,7 +50,7 @@ bool is_single(const CommandLine& line) {
   return line.targets.size() == 1 && line.vary.empty() && !fs::is_directory(line.targets.front(), error);
 }
 
-RunSettings settings_of(const CommandLine& line, Console& console, const volatile int& interrupt) {
+RunSettings settings_of(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   RunSettings settings;
   settings.executor = line.executor;
   settings.fold = line.fold;
@@ -59,7 +59,7 @@ RunSettings settings_of(const CommandLine& line, Console& console, const volatil
   return settings;
 }
 
-ExitCode run_one(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode run_one(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
   const RunSettings settings = settings_of(line, console, interrupt);
   const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
@@ -86,7 +86,7 @@ ExitCode run_one(const CommandLine& line, Console& console, const volatile int& 
   return exit_ok;
 }
 
-ExitCode print_one_program(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode print_one_program(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   const Program program = lower_verified(read_scenario(line.targets.front(), line.overrides), &interrupt);
   if (line.print_body >= static_cast<int>(program.bodies.size())) {
     throw UsageError(fmt::format("--print-program: there is no body {} (0 to {})", line.print_body,
@@ -134,7 +134,7 @@ ExitCode exit_code_of(const std::vector<SweepRow>& rows, bool varied, Console& c
   return code;
 }
 
-ExitCode run_many(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode run_many(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (!line.trace_file.empty()) throw UsageError("--trace needs a single run");
   SweepSettings settings;
   settings.run = settings_of(line, console, interrupt);
@@ -151,7 +151,7 @@ ExitCode run_many(const CommandLine& line, Console& console, const volatile int&
   return exit_code_of(rows, !line.vary.empty(), console);
 }
 
-ExitCode run(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode run(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (line.print_program) {
     if (!is_single(line)) throw UsageError("--print-program needs a single scenario");
     return print_one_program(line, console, interrupt);
@@ -187,7 +187,7 @@ ExitCode check(const CommandLine& line, Console& console) {
   return exit_bad_input;
 }
 
-ExitCode explain(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode explain(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   const RunSettings settings = settings_of(line, console, interrupt);
   const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
   Explanation explanation = explain_report(run.view(), run.report);
@@ -237,7 +237,7 @@ ExitCode list(const CommandLine& line, Console& console) {
   return exit_ok;
 }
 
-ExitCode dispatch(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode dispatch(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   switch (line.command) {
     case Command::help: console.result(line.help); return exit_ok;
     case Command::run: return run(line, console, interrupt);
@@ -252,7 +252,7 @@ ExitCode dispatch(const CommandLine& line, Console& console, const volatile int&
 
 }  // namespace
 
-ExitCode run_command(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode run_command(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   try {
     return dispatch(line, console, interrupt);
   } catch (const UsageError& error) {

@@ -40,7 +40,7 @@ void check_size(const RunOutcome& run, const CommandLine& line) {
 }
 
 void write_emulated_trace(const CommandLine& line, RunOutcome& run, const InterpreterRun& rounds,
-                          const volatile int& interrupt) {
+                          const InterruptFlag& interrupt) {
   run.replay = emulated_timeline(run.program, run.communicators, run.waits, rounds);
   Trace trace = build_trace(run.view(), line.trace, version_text());
   trace.provenance.executor = "numeric";
@@ -49,7 +49,7 @@ void write_emulated_trace(const CommandLine& line, RunOutcome& run, const Interp
 
 }  // namespace
 
-ExitCode emulate_command(const CommandLine& line, Console& console, const volatile int& interrupt) {
+ExitCode emulate_command(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
   Scenario scenario = read_scenario(line.targets.front(), line.overrides);
   if (line.tiny) scenario = tiny_scenario(scenario);

@@ -2,6 +2,7 @@
 // reference.
 #pragma once
 
+#include "sim/base/error.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/console.h"
 #include "sim/cli/exit_code.h"
@@ -9,6 +10,6 @@
 namespace meshweave {
 
 // exit_check_failed where the program does not train as the reference does.
-ExitCode emulate_command(const CommandLine& line, Console& console, const volatile int& interrupt);
+ExitCode emulate_command(const CommandLine& line, Console& console, const InterruptFlag& interrupt);
 
 }  // namespace meshweave

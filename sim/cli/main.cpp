@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/console.h"
 
 namespace {
 
-volatile int interrupted = 0;
+meshweave::InterruptFlag interrupted{0};
 
 // What is said for a run that does not look at `interrupted` in time.
 std::string last_words;

@@ -34,7 +34,7 @@ class Phases {
 };
 
 // Returns the waits of each body.
-std::vector<Waits> require_verified(const Program& program, const volatile int* interrupt) {
+std::vector<Waits> require_verified(const Program& program, const InterruptFlag* interrupt) {
   std::vector<Waits> waits;
   std::string text;
   for (const Violation& violation : verify(program, 20, &waits, interrupt)) text += "\n  " + violation.text;
@@ -74,7 +74,7 @@ double RunOutcome::wall_s() const {
   return sum;
 }
 
-Program lower_verified(const Scenario& scenario, const volatile int* interrupt) {
+Program lower_verified(const Scenario& scenario, const InterruptFlag* interrupt) {
   Program program = lower(scenario, make_plan(scenario), interrupt);
   require_verified(program, interrupt);
   return program;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/execute/replay.h"
 #include "sim/report/report.h"
 #include "sim/scenario/reader.h"
@@ -20,7 +21,7 @@ namespace meshweave {
 struct RunSettings {
   Executor executor = Executor::analytic;
   bool fold = true;                               // simgrid never folds
-  const volatile int* interrupt = nullptr;        // non-zero: throw Interrupted
+  const InterruptFlag* interrupt = nullptr;       // non-zero: throw Interrupted
   std::function<void(std::string_view)> on_phase; // called as each phase begins; may be empty
 };
 
@@ -58,7 +59,7 @@ RunOutcome run_scenario(Scenario scenario, const RunSettings& settings);
 RunOutcome read_and_run(const std::string& path, const std::vector<Override>& overrides, const RunSettings& settings);
 
 // The program of a scenario alone, verified.
-Program lower_verified(const Scenario& scenario, const volatile int* interrupt);
+Program lower_verified(const Scenario& scenario, const InterruptFlag* interrupt);
 
 // The outcome's program replayed as if nothing were perturbed: the step time without perturbations, in seconds.
 double unperturbed_step_s(const RunOutcome& outcome, const RunSettings& settings);

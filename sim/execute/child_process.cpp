@@ -60,7 +60,7 @@ class PipeWriter {
 // Reads what PipeWriter wrote, and looks at the interrupt flag while it waits.
 class PipeReader {
  public:
-  PipeReader(int fd, const volatile int* interrupt) : fd_(fd), interrupt_(interrupt) {}
+  PipeReader(int fd, const InterruptFlag* interrupt) : fd_(fd), interrupt_(interrupt) {}
 
   // False at the end of the pipe.
   bool bytes(void* data, std::size_t size) {
@@ -96,7 +96,7 @@ class PipeReader {
   }
 
   int fd_;
-  const volatile int* interrupt_;
+  const InterruptFlag* interrupt_;
 };
 
 void write_result(PipeWriter& pipe, const ReplayResult& result) {
@@ -194,7 +194,7 @@ class Child {
 
 }  // namespace
 
-ReplayResult replay_in_child(const std::function<ReplayResult()>& work, const volatile int* interrupt) {
+ReplayResult replay_in_child(const std::function<ReplayResult()>& work, const InterruptFlag* interrupt) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw IoError(fmt::format("no pipe for a replay: {}", std::strerror(errno)));

@@ -10,6 +10,6 @@ namespace meshweave {
 
 // Throws Interrupted when `interrupt` becomes non-zero here or in the child, IoError when no child can be
 // made or it ends without a result, and std::runtime_error with the message of what else the child threw.
-ReplayResult replay_in_child(const std::function<ReplayResult()>& work, const volatile int* interrupt);
+ReplayResult replay_in_child(const std::function<ReplayResult()>& work, const InterruptFlag* interrupt);
 
 }  // namespace meshweave

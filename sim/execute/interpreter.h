@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/base/time.h"
 #include "sim/execute/backend.h"
 #include "sim/program/liveness.h"
@@ -32,7 +33,7 @@ struct InterpreterSettings {
   InterpretOrder order = InterpretOrder::issue;
   std::uint64_t seed = 0;  // of the random orders
   int threads = 1;
-  const volatile int* interrupt = nullptr;  // not 0: stop with Interrupted (sim/base/error.h)
+  const InterruptFlag* interrupt = nullptr;  // not 0: stop with Interrupted (sim/base/error.h)
 };
 
 // When an op ran in the last step, in rounds.

@@ -14,7 +14,7 @@ std::string_view name_of(Executor executor) {
   return executor == Executor::analytic ? "analytic" : "simgrid";
 }
 
-ReplayResult replay(const ReplayInput& input, Executor executor, const volatile int* interrupt) {
+ReplayResult replay(const ReplayInput& input, Executor executor, const InterruptFlag* interrupt) {
   const Cluster& cluster = input.costs->cluster;
   const std::vector<Perturbation> none;
   const Perturbations perturbations(input.perturb != nullptr ? *input.perturb : none, cluster, input.seed);

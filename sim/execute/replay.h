@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/base/time.h"
 #include "sim/cost/costs.h"
 #include "sim/program/classes.h"
@@ -76,6 +77,6 @@ struct ReplayInput {
 };
 
 // Throws Interrupted when `interrupt` becomes non-zero.
-ReplayResult replay(const ReplayInput& input, Executor executor, const volatile int* interrupt = nullptr);
+ReplayResult replay(const ReplayInput& input, Executor executor, const InterruptFlag* interrupt = nullptr);
 
 }  // namespace meshweave

@@ -19,7 +19,7 @@ void forget_residencies(RankState& r, Picoseconds now) {
 }  // namespace
 
 ReplayLoop::ReplayLoop(const ReplayInput& input, const Perturbations& perturbations, Network& network,
-                       const volatile int* interrupt)
+                       const InterruptFlag* interrupt)
     : input_(input),
       perturbations_(perturbations),
       network_(network),

@@ -23,7 +23,7 @@ namespace meshweave {
 class ReplayLoop {
  public:
   ReplayLoop(const ReplayInput& input, const Perturbations& perturbations, Network& network,
-             const volatile int* interrupt);
+             const InterruptFlag* interrupt);
 
   ReplayResult play();
 
@@ -77,7 +77,7 @@ class ReplayLoop {
   const ReplayInput& input_;
   const Perturbations& perturbations_;
   Network& network_;
-  const volatile int* interrupt_;
+  const InterruptFlag* interrupt_;
   const ReplayTables tables_;
   const bool slows_;              // whether communications slow compute down
   std::vector<RankState> ranks_;  // by player

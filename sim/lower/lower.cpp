@@ -47,7 +47,7 @@ class StageLowering {
         sites_(make_sites(blocks)),
         parameters_(context, builder, body_, sites_) {}
 
-  void run(const volatile int* interrupt) {
+  void run(const InterruptFlag* interrupt) {
     const Scenario& scenario = *context_.scenario;
     if (scenario.overlap.param_gather) parameters_.gather(false);
     if (train_) parameters_.zero_gradients();
@@ -309,7 +309,7 @@ class StageLowering {
 
 }  // namespace
 
-Program lower(const Scenario& scenario, const Plan& plan, const volatile int* interrupt) {
+Program lower(const Scenario& scenario, const Plan& plan, const InterruptFlag* interrupt) {
   ensure(plan.modules.size() == 1, "the lowering takes one module");
   ProgramBuilder builder;
   const ModulePlan& module = plan.modules[0];

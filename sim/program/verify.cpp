@@ -13,7 +13,7 @@ std::string_view name_of(Fault fault) {
   return names[static_cast<std::size_t>(fault)];
 }
 
-Findings::Findings(const Program& program, std::size_t limit, const volatile int* interrupt)
+Findings::Findings(const Program& program, std::size_t limit, const InterruptFlag* interrupt)
     : program_(program), limit_(limit), interrupt_(interrupt), rank_of_body_(program.bodies.size(), -1) {
   for (std::size_t rank = program.body_of_rank.size(); rank-- > 0;) {
     rank_of_body_[program.body_of_rank[rank]] = static_cast<int>(rank);
@@ -60,7 +60,7 @@ void check_communication(const Program& program, Findings& findings, std::vector
 }  // namespace
 
 std::vector<Violation> verify(const Program& program, std::size_t limit, std::vector<Waits>* derived,
-                              const volatile int* interrupt) {
+                              const InterruptFlag* interrupt) {
   Findings findings(program, limit, interrupt);
   std::vector<Waits> waits;
   check_operands(program, findings);

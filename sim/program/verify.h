@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.h"
 #include "sim/program/program.h"
 #include "sim/program/waits.h"
 
@@ -39,6 +40,6 @@ struct Violation {
 // violations `derived`, if given, holds what derive_waits() says of each body: the verifier needs it too. Throws
 // Interrupted when `interrupt` becomes non-zero.
 std::vector<Violation> verify(const Program& program, std::size_t limit = 20, std::vector<Waits>* derived = nullptr,
-                              const volatile int* interrupt = nullptr);
+                              const InterruptFlag* interrupt = nullptr);
 
 }  // namespace meshweave

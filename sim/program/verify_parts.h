@@ -15,7 +15,7 @@ namespace meshweave {
 // The violations found so far, up to a limit.
 class Findings {
  public:
-  Findings(const Program& program, std::size_t limit, const volatile int* interrupt);
+  Findings(const Program& program, std::size_t limit, const InterruptFlag* interrupt);
 
   bool full() const { return violations_.size() >= limit_; }
   std::size_t count() const { return violations_.size(); }
@@ -37,7 +37,7 @@ class Findings {
  private:
   const Program& program_;
   std::size_t limit_;
-  const volatile int* interrupt_;
+  const InterruptFlag* interrupt_;
   std::vector<int> rank_of_body_;
   std::vector<Violation> violations_;
 };

@@ -261,7 +261,7 @@ void write_trace(const Trace& trace, const std::function<void(std::string_view)>
   out.flush();
 }
 
-void write_trace(const Trace& trace, const std::string& path, const volatile int* interrupt) {
+void write_trace(const Trace& trace, const std::string& path, const InterruptFlag* interrupt) {
   std::optional<AtomicFile> file;  // opened when the first text is there, behind the sorting
   write_trace(trace, [&](std::string_view text) {
     check_interrupt(interrupt);

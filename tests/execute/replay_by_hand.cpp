@@ -164,7 +164,7 @@ TEST_CASE("a replay stops when it is interrupted") {
   HandMade p(1, bare_cluster(1));
   for (int i = 0; i < 5000; ++i) p.compute(0, 1);
   const auto program = p.take();
-  const volatile int interrupted = 1;
+  const InterruptFlag interrupted{1};
   REQUIRE_THROWS_AS(replay(program.input(), Executor::analytic, &interrupted), Interrupted);
   REQUIRE_THROWS_AS(replay(program.input(), Executor::simgrid, &interrupted), Interrupted);
 }

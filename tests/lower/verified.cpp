@@ -88,7 +88,7 @@ TEST_CASE("GPipe, plain data parallelism, optimizer instances and the forward pa
 
 TEST_CASE("an interrupt ends lowering and verifying") {
   const Scenario scenario = dense_scenario({});
-  const volatile int interrupt = 1;
+  const InterruptFlag interrupt{1};
   CHECK_THROWS_AS(lower(scenario, make_plan(scenario), &interrupt), Interrupted);
   const Program program = lower(scenario, make_plan(scenario));
   CHECK_THROWS_AS(verify(program, 20, nullptr, &interrupt), Interrupted);

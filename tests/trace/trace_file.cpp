@@ -134,7 +134,7 @@ TEST_CASE("A compressed file reads back like a plain one, and is the same each t
 
 TEST_CASE("An interrupted or impossible write leaves no file behind") {
   const TemporaryFolder folder;
-  const volatile int interrupt = 1;
+  const InterruptFlag interrupt{1};
   CHECK_THROWS_AS(write_trace(two_ranks(), folder.path / "a.json", &interrupt), Interrupted);
   CHECK(folder.files() == 0);
   CHECK_THROWS_AS(write_trace(two_ranks(), folder.path / "missing" / "a.json"), IoError);
