@@ -52,7 +52,7 @@ class IoError : public std::runtime_error {
 // The run was interrupted by the user: exit code 130.
 class Interrupted : public std::runtime_error {
  public:
-  Interrupted() : std::runtime_error("interrupted") {}
+  explicit Interrupted(const std::string& message = "interrupted") : std::runtime_error(message) {}
 };
 
 // The wish to stop: a signal handler makes it non-zero, any thread reads it.

@@ -24,6 +24,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::vector<std::string> json_files(const std::string& folder, std::error_code& error) {
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<std::string> folders_with_scenarios(const std::string& folder) {
+  std::vector<std::string> folders;
+  std::error_code ignored;  // what cannot be looked at is not named
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_directory(ignored) && !json_files(entry.path().string(), ignored).empty()) {
+      folders.push_back(entry.path().string());
+    }
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
 // The scenario files that the targets stand for: files as they are, folders as their *.json in order of name.
 std::vector<std::string> scenario_files(const std::vector<std::string>& targets) {
   std::vector<std::string> files;
@@ -33,13 +54,13 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& targets)
       files.push_back(target);
       continue;
     }
-    std::vector<std::string> inside;
-    for (const fs::directory_entry& entry : fs::directory_iterator(target, error)) {
-      if (entry.path().extension() == ".json") inside.push_back(entry.path().string());
-    }
+    const std::vector<std::string> inside = json_files(target, error);
     if (error) throw IoError(fmt::format("{}: cannot be read: {}", target, error.message()));
-    if (inside.empty()) throw IoError(fmt::format("{}: holds no *.json", target));
-    std::sort(inside.begin(), inside.end());
+    if (inside.empty()) {
+      const std::vector<std::string> below = folders_with_scenarios(target);
+      throw IoError(fmt::format("{}: holds no *.json{}", target,
+                                below.empty() ? "" : fmt::format(", but {} do: name one of them", fmt::join(below, ", "))));
+    }
     files.insert(files.end(), inside.begin(), inside.end());
   }
   return files;
@@ -119,7 +140,8 @@ std::vector<SweepPoint> sweep_points(const CommandLine& line) {
 }
 
 // A folder's bad scenario is an error. Of the points of a --vary some may be impossible, but not all.
-ExitCode exit_code_of(const std::vector<SweepRow>& rows, bool varied, Console& console) {
+ExitCode exit_code_of(const std::vector<SweepRow>& rows, const CommandLine& line, Console& console) {
+  const bool varied = !line.vary.empty();
   const bool any_ran = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.ran(); });
   if (varied && any_ran) return exit_ok;
   ExitCode code = exit_ok;
@@ -130,7 +152,8 @@ ExitCode exit_code_of(const std::vector<SweepRow>& rows, bool varied, Console& c
     if (code == exit_ok) code = row.unreadable ? exit_io : exit_bad_input;
     if (varied) break;
   }
-  if (!diagnostics.empty()) console.errors(diagnostics);
+  const bool stands_in_array = varied && line.json;
+  if (!diagnostics.empty() && !stands_in_array) console.errors(diagnostics);
   return code;
 }
 
@@ -144,11 +167,17 @@ ExitCode run_many(const CommandLine& line, Console& console, const InterruptFlag
   settings.on_progress = [&console](std::size_t done, std::size_t all, const std::string& path) {
     console.progress(fmt::format("[{}/{}] {}", done, all, path));
   };
-  std::vector<SweepRow> rows = sweep(sweep_points(line), settings);
+  const std::vector<SweepPoint> points = sweep_points(line);
+  std::vector<SweepRow> rows = sweep(points, settings);
   if (!line.vary.empty()) sort_by_step_time(rows);
-  console.result(line.json ? sweep_json(rows) : sweep_table(rows));
+  // An interrupt comes after what was finished before it.
+  if (!rows.empty()) console.result(line.json ? sweep_json(rows) : sweep_table(rows));
+  if (rows.size() < points.size()) {
+    throw Interrupted(fmt::format("interrupted: {} of {} {} finished", rows.size(),
+                                  count_text(static_cast<std::int64_t>(points.size()), "run"), rows.size() == 1 ? "is" : "are"));
+  }
   if (line.stats) console.message(fmt::format("peak RSS {:.1f} MB\n", peak_rss_bytes() * 1e-6));
-  return exit_code_of(rows, !line.vary.empty(), console);
+  return exit_code_of(rows, line, console);
 }
 
 ExitCode run(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
@@ -266,8 +295,8 @@ ExitCode run_command(const CommandLine& line, Console& console, const InterruptF
     return exit_io;
   } catch (const BrokenPipe&) {
     return exit_broken_pipe;
-  } catch (const Interrupted&) {
-    console.error("interrupted");
+  } catch (const Interrupted& interrupted) {
+    console.error(interrupted.what());
     return exit_interrupted;
   } catch (const std::bad_alloc&) {
     console.error("this machine has not enough memory for the run");

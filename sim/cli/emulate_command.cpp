@@ -35,7 +35,7 @@ void check_size(const RunOutcome& run, const CommandLine& line) {
   if (needed < 0.8 * present) return;
   throw UsageError(
       fmt::format("emulate: all {} of the model would take about {}, of which this machine has {}",
-                  count_text(run.program.ranks(), "rank"), gigabytes_text(needed), gigabytes_text(present)),
+                  count_text(run.program.ranks(), "rank"), bytes_text(needed), bytes_text(present)),
       "--model-scale tiny makes the model small and keeps the layout");
 }
 

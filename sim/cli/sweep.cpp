@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "sim/cli/console.h"
 #include "sim/report/report_json.h"
 #include "sim/report/report_table.h"
+#include "sim/scenario/json_document.h"
 
 namespace meshweave {
 namespace {
@@ -21,7 +23,13 @@ namespace {
 void write_vary(JsonText& out, const SweepPoint& point) {
   if (point.vary.empty()) return;
   out.key("vary"), out.object();
-  for (const auto& [pointer, value] : point.vary) out.field(pointer, value);
+  for (const auto& [pointer, value] : point.vary) {
+    JsonError ignored;  // what is no JSON is a string, as the reader takes it
+    const std::optional<Json> json = parse_json(value, ignored);
+    out.key(pointer);
+    if (json) out.raw(format_json(*json));
+    else out.string(value);
+  }
   out.end();
 }
 
@@ -86,7 +94,7 @@ std::string refusals(const std::vector<SweepRow>& rows) {
     ++reasons[first.pointer.empty() ? first.message : first.pointer + ": " + first.message];
   }
   if (count == 0) return {};
-  std::string out = fmt::format("\n{} of {} {} not possible:\n", count,
+  std::string out = fmt::format("{} of {} {} not possible:\n", count,
                                 count_text(static_cast<std::int64_t>(rows.size()), "point"), count == 1 ? "is" : "are");
   for (const auto& [reason, times] : reasons) out += fmt::format("  {} × {}\n", times, escaped(reason));
   return out;
@@ -95,7 +103,7 @@ std::string refusals(const std::vector<SweepRow>& rows) {
 }  // namespace
 
 std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSettings& settings) {
-  std::vector<SweepRow> rows(points.size());
+  std::vector<std::optional<SweepRow>> rows(points.size());
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> done{0};
   std::mutex failure_mutex;
@@ -104,6 +112,9 @@ std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSe
     for (std::size_t i = next++; i < points.size(); i = next++) {
       try {
         rows[i] = run_point(points[i], settings);
+      } catch (const Interrupted&) {
+        next = points.size();
+        return;
       } catch (...) {
         const std::lock_guard lock(failure_mutex);
         if (!failure) failure = std::current_exception();
@@ -121,7 +132,11 @@ std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSe
   work();
   for (std::thread& worker : workers) worker.join();
   if (failure) std::rethrow_exception(failure);
-  return rows;
+  std::vector<SweepRow> finished;
+  for (std::optional<SweepRow>& row : rows) {
+    if (row) finished.push_back(std::move(*row));
+  }
+  return finished;
 }
 
 void sort_by_step_time(std::vector<SweepRow>& rows) {
@@ -170,7 +185,7 @@ std::string sweep_table(const std::vector<SweepRow>& rows) {
     cells.push_back(percent_text(r.hfu));
     cells.push_back(percent_text(r.bubble_fraction()));
     cells.push_back(percent_text(r.exposed_comm_fraction()));
-    cells.push_back(gigabytes_text(static_cast<double>(r.memory.peak_bytes)));
+    cells.push_back(bytes_text(static_cast<double>(r.memory.peak_bytes)));
     for (const std::string& key : published) {
       const auto found = row.published.find(key);
       cells.push_back(found == row.published.end() ? "" : found->second);
@@ -178,7 +193,9 @@ std::string sweep_table(const std::vector<SweepRow>& rows) {
     cells.emplace_back(name_of(r.memory.verdict));
     table.push_back(std::move(cells));
   }
-  return aligned_table(table, left_columns) + refusals(rows);
+  const std::string refused = refusals(rows);
+  if (table.size() == 1) return refused;
+  return aligned_table(table, left_columns) + (refused.empty() ? "" : "\n" + refused);
 }
 
 std::string sweep_json(const std::vector<SweepRow>& rows) {

@@ -43,7 +43,7 @@ struct SweepSettings {
   std::function<void(std::size_t done, std::size_t all, const std::string& path)> on_progress;  // any thread
 };
 
-// In the order of `points`. Throws Interrupted.
+// In the order of `points`; those that were finished, when it is interrupted.
 std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSettings& settings);
 
 // Those that do not fit last, refused ones behind them, else by step time; ties keep their order.

@@ -36,7 +36,7 @@ class Sources {
 
 std::string value_text(double value, const std::string& unit) {
   if (unit == "s") return seconds_text(value);
-  if (unit == "bytes") return gigabytes_text(value);
+  if (unit == "bytes") return bytes_text(value);
   const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
   if (unit == "1/s" && value >= 1e5) return fmt::format("{:.0f} 1/s", value);
   if (unit == "1") return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value);

@@ -102,6 +102,11 @@ void write_published(JsonText& out, const RunView& run, const Report& report) {
   out.object();
   for (const auto& [key, value] : published.values) out.field(key, value);
   out.field("source", published.source);
+  if (!published.differs_at.empty()) {
+    out.field("differs_at", published.differs_at);
+    out.end();
+    return;
+  }
   out.key("relative_error"), out.object();
   for (const auto& [key, value] : published.values) {
     const std::optional<double> ours = metric(report, key);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -104,7 +105,7 @@ void stages(std::string& out, const RunView& run, const Report& r) {
                     fmt::format("{}", stage.ranks), seconds_text(stage.mean.compute_s),
                     seconds_text(stage.mean.bubble_s), seconds_text(stage.mean.exposed_total_s()),
                     seconds_text(stage.mean.host_s + stage.mean.copy_s),
-                    gigabytes_text(static_cast<double>(stage.peak_memory_bytes))});
+                    bytes_text(static_cast<double>(stage.peak_memory_bytes))});
   }
   out += "\n" + aligned_table(rows, 1);
 }
@@ -112,7 +113,7 @@ void stages(std::string& out, const RunView& run, const Report& r) {
 void memory(std::string& out, const Report& r) {
   const MemoryReport& m = r.memory;
   const auto part = [&](std::string_view name, std::int64_t bytes) {
-    if (bytes > 0) line(out, name, gigabytes_text(static_cast<double>(bytes)));
+    if (bytes > 0) line(out, name, bytes_text(static_cast<double>(bytes)));
   };
   fmt::format_to(Text(out), "\npeak memory (rank {})\n", m.rank);
   for (int c = 0; c < category_count; ++c) {
@@ -122,9 +123,9 @@ void memory(std::string& out, const Report& r) {
     part(words, m.by_category[static_cast<std::size_t>(c)]);
   }
   part("framework", m.framework_bytes);
-  line(out, "peak", gigabytes_text(static_cast<double>(m.peak_bytes)),
-       fmt::format("   of {}: {}, headroom {}", gigabytes_text(static_cast<double>(m.device_bytes)),
-                   name_of(m.verdict), gigabytes_text(static_cast<double>(m.headroom_bytes()))));
+  line(out, "peak", bytes_text(static_cast<double>(m.peak_bytes)),
+       fmt::format("   of {}: {}, headroom {}", bytes_text(static_cast<double>(m.device_bytes)),
+                   name_of(m.verdict), bytes_text(static_cast<double>(m.headroom_bytes()))));
 }
 
 // The links that carried most for their capacity; those that carried alike are one line.
@@ -153,6 +154,11 @@ void links(std::string& out, const Report& r) {
 void published(std::string& out, const RunView& run, const Report& r) {
   if (!run.scenario.published) return;
   fmt::format_to(Text(out), "\npublished: {}\n", escaped(run.scenario.published->source));
+  const std::string& differs_at = run.scenario.published->differs_at;
+  if (!differs_at.empty()) {
+    fmt::format_to(Text(out), "  not compared: {} makes this another run than the published one\n", escaped(differs_at));
+    return;
+  }
   for (const auto& [key, value] : run.scenario.published->values) {
     if (std::find(std::begin(rate_keys), std::end(rate_keys), key) != std::end(rate_keys)) continue;
     line(out, metric_title(key), metric_text(key, *metric(r, key)), published_note(run, r, key));
@@ -200,7 +206,12 @@ std::string seconds_text(double seconds) {
 
 std::string percent_text(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
-std::string gigabytes_text(double bytes) { return fmt::format("{:.2f} GB", bytes * 1e-9); }
+std::string bytes_text(double bytes) {
+  const double size = std::abs(bytes);
+  if (size == 0 || size >= 1e8) return fmt::format("{:.2f} GB", bytes * 1e-9);
+  if (size >= 1e5) return fmt::format("{:.2f} MB", bytes * 1e-6);
+  return fmt::format("{:.2f} kB", bytes * 1e-3);
+}
 
 std::string tokens_text(double tokens_per_s) {
   return tokens_per_s >= 100 ? fmt::format("{:.0f}", tokens_per_s) : fmt::format("{:.4g}", tokens_per_s);
@@ -217,14 +228,14 @@ std::string metric_title(std::string_view key) {
 
 std::string metric_text(std::string_view key, double value) {
   if (key.ends_with("_s") && !key.ends_with("_per_s")) return seconds_text(value);
-  if (key.ends_with("_bytes")) return gigabytes_text(value);
+  if (key.ends_with("_bytes")) return bytes_text(value);
   if (key == "mfu" || key == "hfu" || key.ends_with("_fraction")) return percent_text(value);
   if (key == "tokens_per_s") return tokens_text(value);
   return fmt::format("{:.5g}", value);
 }
 
 std::string published_text(const Scenario& scenario, const Report& report, std::string_view key) {
-  if (!scenario.published) return {};
+  if (!scenario.published || !scenario.published->differs_at.empty()) return {};
   const auto found = scenario.published->values.find(std::string(key));
   if (found == scenario.published->values.end()) return {};
   const double ours = *metric(report, key);
@@ -245,6 +256,7 @@ std::string layout_text(const Scenario& scenario) {
     if (!out.empty()) out += "; ";
     fmt::format_to(Text(out), "{}: {}", scenario.model[v].name, degrees_text(l));
     if (l.sequence_parallel) out += ", sequence parallel";
+    if (scenario.pass == Pass::forward) continue;  // nothing is optimized or computed again
     if (l.zero > 0) fmt::format_to(Text(out), ", ZeRO-{}", l.zero);
     if (l.optimizer_instances > 1) fmt::format_to(Text(out), " ({} instances)", l.optimizer_instances);
     fmt::format_to(Text(out), ", recompute {}", name_of(l.recompute));

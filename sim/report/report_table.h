@@ -18,7 +18,8 @@ std::string layout_text(const Scenario& scenario);
 // A metric's column title and its value with the unit: "peak memory", "71.20 GB".
 std::string metric_title(std::string_view key);
 std::string metric_text(std::string_view key, double value);
-// "419.7 (+15.9 %)": the published value of a metric, and how far ours is from it; empty when none is.
+// "419.7 (+15.9 %)": the published value of a metric, and how far ours is from it; empty when none is, or when
+// an override makes the scenario another.
 std::string published_text(const Scenario& scenario, const Report& report, std::string_view key);
 
 // A table of right-aligned columns, the first `left_columns` left-aligned; ends with a newline. Cells are escaped.
@@ -27,7 +28,7 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& cells, st
 // "5.13 s", "12.4 ms": four significant digits.
 std::string seconds_text(double seconds);
 std::string percent_text(double fraction);  // "12.3 %"
-std::string gigabytes_text(double bytes);   // "71.20 GB"
+std::string bytes_text(double bytes);   // "71.20 GB", "3.12 MB"
 std::string tokens_text(double tokens_per_s);  // "665154", "12.34" below 100
 
 }  // namespace meshweave

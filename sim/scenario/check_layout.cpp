@@ -23,6 +23,11 @@ std::string hint_for_ranks(const Cluster& cluster, std::int64_t fixed, std::int6
   std::vector<std::string> ways;
   if (product % cluster.node.gpus == 0) ways.push_back(count_text(product / cluster.node.gpus, "node"));
   if (cluster.ranks() % fixed == 0) ways.push_back(fmt::format("dp {}", cluster.ranks() / fixed));
+  // A part of a node is a node of fewer GPUs.
+  if (product < cluster.node.gpus) {
+    ways.insert(ways.begin(), fmt::format("a node of {}: \"node\": {{ \"base\": \"{}\", \"gpus\": {} }}", count_text(product, "GPU"),
+                                          cluster.node.name, product));
+  }
   return ways.empty() ? "" : fmt::format("use {}", fmt::join(ways, ", or "));
 }
 
@@ -137,8 +142,6 @@ void check_stages(const TransformerShape& shape, const ModuleLayout& layout, con
 }
 
 void check_data_parallel(const ModuleLayout& layout, const std::string& at, const ReportAt& report) {
-  if (layout.zero > 1)
-    report(at + "/zero", fmt::format("ZeRO-{} is not supported by this version (must be 0 or 1)", layout.zero));
   if (layout.optimizer_instances == 1) return;
   if (layout.zero == 0) {
     report(at + "/optimizer_instances", "needs a distributed optimizer", "\"zero\": 1 shards the optimizer state");

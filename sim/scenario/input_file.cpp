@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <tuple>
 
@@ -198,6 +199,10 @@ void Diagnostics::throw_if_any() {
 }
 
 std::string read_text_file(const std::string& path) {
+  std::error_code ignored;  // what cannot be looked at is not read below
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw IoError(fmt::format("cannot read {}: it is a folder, and a file is expected here", path));
+  }
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw IoError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   std::string text;

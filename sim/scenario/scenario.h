@@ -125,6 +125,9 @@ struct Perturbation {
 struct Published {
   std::map<std::string, double> values;
   std::string source;
+  // Where an override makes the scenario another than the one that was published, such as "/layout/language/tp";
+  // empty: the two can be compared.
+  std::string differs_at;
 };
 
 struct Scenario {

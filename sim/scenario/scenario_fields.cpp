@@ -72,7 +72,7 @@ void layout_fields(Fields& f, LayoutForm& form) {
   f.only({"ep", "expert parallelism"}, 1);
   f.only({"etp", "tensor parallelism of experts"}, 1);
   f.flag({"sequence_parallel", "Megatron's sequence parallelism over the tp ranks"}, layout.sequence_parallel);
-  f.integer({"zero", "1: optimizer state sharded over dp (distributed optimizer)"}, layout.zero, {0, 3});
+  f.integer({"zero", "1: optimizer state sharded over dp (distributed optimizer)"}, layout.zero, {0, 1});
   f.integer({"optimizer_instances", "groups of dp ranks that hold a whole optimizer state each"},
             layout.optimizer_instances, degree);
   f.choice({"recompute", "activations computed again in the backward pass"}, layout.recompute,
@@ -184,7 +184,7 @@ void scenario_fields(Fields& f, ScenarioForm& form) {
   f.unsupported({"edges", "a graph of several modules"});
   f.object({"batch", "samples", Need::required}, [&](Fields& g) { batch_fields(g, s.batch); });
   f.named({"layout", "the parallel layout of each module, by its name", Need::required}, form.layouts, layout_fields);
-  f.choice({"pass", "train, or forward only"}, s.pass, {Pass::train, Pass::forward});
+  f.choice({"pass", "train, or forward only: with output layer and loss, as in an evaluation"}, s.pass, {Pass::train, Pass::forward});
   f.object({"schedule", "order of the micro-batches"}, [&](Fields& g) { schedule_fields(g, s.schedule); });
   f.unsupported({"boundary", "a boundary between modules"});
   f.object({"overlap", "what runs side by side"}, [&](Fields& g) { overlap_fields(g, s.overlap); });

@@ -1,6 +1,7 @@
 // The finished command, from outside: what it prints where, and what it returns.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -169,7 +170,7 @@ TEST_CASE("run --vary crosses its values, sorts by step time, and counts what is
   const Json rows = Json::parse(run.out);
   REQUIRE(rows.size() == 4);
   CHECK(rows[0]["step_time_s"].get<double>() <= rows[1]["step_time_s"].get<double>());
-  CHECK(rows[0]["vary"]["/layout/language/dp"] == "2");
+  CHECK(rows[0]["vary"]["/layout/language/dp"] == 2);
   CHECK(rows[2]["errors"].size() >= 1);  // dp 3 does not fill 16 ranks
   const Finished none = meshweave_command({"run", path, "--vary", "/seed=x"});
   CHECK(none.code == 3);
@@ -177,6 +178,69 @@ TEST_CASE("run --vary crosses its values, sorts by step time, and counts what is
   const Finished table = meshweave_command(vary);
   CHECK(table.code == 0);
   CHECK(table.out.find("2 of 4 points are not possible:") != std::string::npos);
+}
+
+TEST_CASE("A published result is compared while overrides leave the run the one that was published") {
+  const TemporaryFolder folder;
+  Json scenario = Json::parse(small_scenario);
+  scenario["published"] = {{"mfu", 0.4}, {"source", "a paper"}};
+  const std::string path = folder.write("small.json", scenario.dump());
+  const auto published = [&](const std::vector<std::string>& overrides) {
+    std::vector<std::string> arguments{"run", path, "--json"};
+    for (const std::string& override_text : overrides) arguments.insert(arguments.end(), {"--set", override_text});
+    return Json::parse(meshweave_command(arguments).out)["published"];
+  };
+  // What a table leaves open, and what the file says already.
+  for (const char* same : {"/batch/micro=2", "/layout/language/recompute=full", "/host/graphs=true", "/batch/global=32",
+                           "/layout/language={\"tp\":2,\"pp\":4,\"dp\":2,\"zero\":1,\"vpp\":2}", "/name=other"}) {
+    INFO(same);
+    CHECK(published({same})["relative_error"].contains("mfu"));
+  }
+  const std::pair<std::string, std::string> others[] = {{"/batch/global=64", "/batch/global"},
+                                                        {"/cluster/node=dgx-a100", "/cluster/node"},
+                                                        {"/model/language/layers=16", "/model/language/layers"},
+                                                        {"/layout/language={\"tp\":1}", "/layout/language/tp"},
+                                                        {"/pass=forward", "/pass"}};
+  for (const auto& [other, pointer] : others) {
+    INFO(other);
+    const Json shown = published({other});
+    CHECK(shown["differs_at"] == pointer);
+    CHECK_FALSE(shown.contains("relative_error"));
+  }
+  const Finished page = meshweave_command({"run", path, "--set", "/batch/global=64"});
+  CHECK(page.out.find("published: a paper\n  not compared: /batch/global makes this another run") != std::string::npos);
+  CHECK(page.out.find("published 40.0 %") == std::string::npos);
+  // In a sweep the point that is the published run keeps it.
+  const Finished sweep = meshweave_command({"run", path, "--vary", "/batch/global=32,64", "--json"});
+  const Json rows = Json::parse(sweep.out);
+  CHECK(rows[0]["published"].contains("relative_error") != rows[1]["published"].contains("relative_error"));
+}
+
+TEST_CASE("A folder without scenarios names those below it; a folder is no file") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() + "/inner");
+  const Finished empty = meshweave_command({"run", folder.path()});
+  CHECK(empty.code == 4);
+  CHECK(empty.err == "error: " + folder.path() + ": holds no *.json\n");
+  folder.write("inner/small.json", small_scenario);
+  const Finished outer = meshweave_command({"run", folder.path()});
+  CHECK(outer.code == 4);
+  CHECK(outer.err == "error: " + folder.path() + ": holds no *.json, but " + folder.path() + "/inner do: name one of them\n");
+  const Finished file = meshweave_command({"emulate", folder.path()});
+  CHECK(file.code == 4);
+  CHECK(file.err == "error: cannot read " + folder.path() + ": it is a folder, and a file is expected here\n");
+}
+
+TEST_CASE("Where no point of a sweep is possible there is no empty table, and with --json each error stands once") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished table = meshweave_command({"run", path, "--vary", "/layout/language/dp=3,5"});
+  CHECK(table.code == 3);
+  CHECK(table.out.rfind("2 of 2 points are not possible:\n", 0) == 0);
+  const Finished json = meshweave_command({"run", path, "--vary", "/layout/language/dp=3,5", "--json"});
+  CHECK(json.code == 3);
+  CHECK(json.err.empty());
+  CHECK(Json::parse(json.out)[1]["errors"].size() == 1);
 }
 
 TEST_CASE("Points that do not fit stand behind those that do") {
@@ -468,7 +532,10 @@ TEST_CASE("An interrupted run returns 130 and leaves no file") {
   for (int seed = 2; seed < 4000; ++seed) values += "," + std::to_string(seed);
   const Finished sweep = interrupted_command({"run", path, "--vary", "/seed=" + values}, 300);
   CHECK(sweep.code == 130);
-  CHECK(sweep.out.empty());
+  // The points that were finished are shown, one a line beneath the title, and counted.
+  const auto shown = std::count(sweep.out.begin(), sweep.out.end(), '\n') - 1;
+  CHECK(sweep.err.rfind("error: interrupted", 0) == 0);
+  if (shown > 0) CHECK(sweep.err.find(": " + std::to_string(shown) + " of 3999 runs") != std::string::npos);
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
 }
 
@@ -480,7 +547,7 @@ TEST_CASE("An interrupt is answered at once, in the long lowering of a folder's 
   const Finished run = interrupted_command(
       {"run", folder.path(), "--set", "/batch/global=320000", "--set", "/layout/language={\"dp\":16,\"zero\":0}"}, 400);
   CHECK(run.code == 130);
-  CHECK(run.err == "error: interrupted\n");
+  CHECK(run.err.rfind("error: interrupted", 0) == 0);
   CHECK(run.reaction_s < 3);  // a second where the machine has nothing else to do
 }
 
