@@ -7,7 +7,7 @@ read. After a reviewed change of the models, this command writes the new results
     python3 tests/scenarios/expected.py --accept
 
 Results are compared within 1e-9 relative: far above the rounding of a printed double, far below any change of a
-model. Scenarios whose line carries "long": true run only with --long.
+model.
 """
 import argparse
 import concurrent.futures
@@ -70,13 +70,12 @@ def read_expected():
     return {row.pop("scenario"): row for row in rows}
 
 
-def accept(expected, found):
+def accept(found):
     lines = []
     for name, result in sorted(found.items()):
         if isinstance(result, str):
             sys.exit(f"{name}: {result}\nnothing was written")
-        mark = {"long": True} if expected.get(name, {}).get("long") else {}
-        lines.append(json.dumps({"scenario": name, **mark, **result}) + "\n")
+        lines.append(json.dumps({"scenario": name, **result}) + "\n")
     EXPECTED.write_text("".join(lines))
     print(f"wrote {len(lines)} results to {EXPECTED.relative_to(ROOT)}")
 
@@ -85,7 +84,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(ROOT / "build/release/meshweave"))
     parser.add_argument("--accept", action="store_true", help="run all and write the results as the expected ones")
-    parser.add_argument("--long", action="store_true", help="run the scenarios marked long, and only these")
     arguments = parser.parse_args()
 
     expected = read_expected()
@@ -95,12 +93,12 @@ def main():
         for name in sorted(set(names) ^ set(expected)):
             wrong += 1
             print(f"{name}: " + ("has no expected result" if name in names else "is expected but not there"))
-        names = [n for n in names if n in expected and bool(expected[n].get("long")) == arguments.long]
+        names = [n for n in names if n in expected]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(names, pool.map(lambda name: run(arguments.binary, name), names)))
     if arguments.accept:
-        accept(expected, found)
+        accept(found)
         return 0
     for name in names:
         lines = differences(expected[name], found[name])
