@@ -84,7 +84,7 @@ void InProcessBackend<T>::initialise(int rank) {
   memory.loaded.assign(body.storages.size(), -1);
   for (std::uint32_t s = 0; s < body.storages.size(); ++s) {
     if (!body.storages[s].persistent) continue;
-    const auto [first, count] = place(rank, s);
+    const auto [first, count] = range_of_storage(rank, s);
     std::fill_n(memory.values.begin() + first, count, T(0));
   }
   for (const ParameterViews& p : body.parameters) {
@@ -105,14 +105,25 @@ void InProcessBackend<T>::initialise(int rank) {
 }
 
 template <class T>
-std::pair<std::int64_t, std::int64_t> InProcessBackend<T>::place(int rank, std::uint32_t storage) const {
+typename InProcessBackend<T>::Range InProcessBackend<T>::range_of_storage(int rank,
+                                                                          std::uint32_t storage) const {
   const std::uint32_t body = program_.body_of_rank[static_cast<std::size_t>(rank)];
   return {plans_[body].address[storage], sizes_[body][storage]};
 }
 
 template <class T>
+std::vector<typename InProcessBackend<T>::Range> InProcessBackend<T>::ranges_of_tensor(
+    int rank, std::uint32_t tensor) const {
+  const Geometry at = geometry_of(program_, body_of(rank), rank, tensor);
+  std::vector<Range> ranges;
+  each_run(at, range_of_storage(rank, body_of(rank).tensors[tensor].storage).first,
+           [&](std::int64_t first, std::int64_t count) { ranges.emplace_back(first, count); });
+  return ranges;
+}
+
+template <class T>
 T* InProcessBackend<T>::first_element(int rank, std::uint32_t tensor, const Geometry& at) {
-  const std::int64_t first = place(rank, body_of(rank).tensors[tensor].storage).first;
+  const std::int64_t first = range_of_storage(rank, body_of(rank).tensors[tensor].storage).first;
   return memory_[static_cast<std::size_t>(rank)].values.data() + first + at.offset / bytes_of(at.spec->dtype);
 }
 
@@ -122,7 +133,7 @@ std::vector<T> InProcessBackend<T>::values(int rank, std::uint32_t tensor) const
   const auto memory = memory_[static_cast<std::size_t>(rank)].values.begin();
   std::vector<T> result;
   result.reserve(static_cast<std::size_t>(at.spec->elements()));
-  each_run(at, place(rank, body_of(rank).tensors[tensor].storage).first,
+  each_run(at, range_of_storage(rank, body_of(rank).tensors[tensor].storage).first,
            [&](std::int64_t first, std::int64_t count) {
              result.insert(result.end(), memory + first, memory + first + count);
            });
@@ -133,7 +144,7 @@ template <class T>
 void InProcessBackend<T>::set_values(int rank, std::uint32_t tensor, const std::vector<T>& values) {
   const Geometry at = geometry_of(program_, body_of(rank), rank, tensor);
   auto from = values.begin();
-  each_run(at, place(rank, body_of(rank).tensors[tensor].storage).first,
+  each_run(at, range_of_storage(rank, body_of(rank).tensors[tensor].storage).first,
            [&](std::int64_t first, std::int64_t count) {
              std::copy_n(from, count, memory_[static_cast<std::size_t>(rank)].values.begin() + first);
              from += count;
@@ -197,7 +208,7 @@ void InProcessBackend<T>::compute(const OpCall& call) {
 
 template <class T>
 void InProcessBackend<T>::release(int rank, std::uint32_t storage) {
-  const auto [first, count] = place(rank, storage);
+  const auto [first, count] = range_of_storage(rank, storage);
   std::fill_n(memory_[static_cast<std::size_t>(rank)].values.begin() + first, count,
               std::numeric_limits<T>::quiet_NaN());
 }

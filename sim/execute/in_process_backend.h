@@ -8,6 +8,7 @@
 
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/execute/arena.h"
@@ -40,6 +41,12 @@ class InProcessBackend : public Backend {
   std::vector<T> values(int rank, std::uint32_t tensor) const;
   void set_values(int rank, std::uint32_t tensor, const std::vector<T>& values);
 
+  // First element in the rank's memory, and number of elements.
+  using Range = std::pair<std::int64_t, std::int64_t>;
+  Range range_of_storage(int rank, std::uint32_t storage) const;
+  // Those of each run of the tensor's rows.
+  std::vector<Range> ranges_of_tensor(int rank, std::uint32_t tensor) const;
+
  private:
   struct Memory {
     std::vector<T> values;
@@ -65,8 +72,6 @@ class InProcessBackend : public Backend {
   const OpSpec& spec_of(const OpCall& call) const { return program_.spec(body_of(call.rank).ops[call.op]); }
   void plan_memory(const std::vector<Liveness>& liveness);
   void initialise(int rank);
-  std::pair<std::int64_t, std::int64_t> place(int rank,
-                                              std::uint32_t storage) const;  // first element, elements
   T* first_element(int rank, std::uint32_t tensor, const Geometry& at);
   void load_tokens(const OpCall& call, std::uint32_t tensor, const Geometry& at);
   void announce(const OpCall& call);

@@ -13,6 +13,7 @@
 #include "sim/program/verify.h"
 #include "tests/emulate/cases.h"
 #include "tests/emulate/prepared_program.h"
+#include "tests/emulate/races.h"
 
 using namespace meshweave;
 using namespace meshweave::testing;
@@ -258,7 +259,7 @@ bool caught(const PreparedProgram& p, const Mutation& m, const ReferenceRun& ref
 
 // Why a mutation that was not caught changes nothing; empty when no reason is known.
 std::string excuse(const PreparedProgram& original, const PreparedProgram& mutated, const Mutation& m) {
-  if (m.kind == Kind::drop_wait) return "order only";
+  if (m.kind == Kind::drop_wait && find_race(mutated).empty()) return "order only";
   const Probe before(original);
   if (before.same_without(before.written_by(m.body, m.op))) return "what the op writes is not read";
   if (m.kind == Kind::drop_op) {
