@@ -61,7 +61,14 @@ class Interpreter::Walk {
   InterpreterRun run() {
     WorkerTeam team(std::min<int>(settings_.threads, static_cast<int>(all_.size())));
     const std::function<void(std::size_t)> turn = [this](std::size_t i) {
-      settings_.order == InterpretOrder::issue ? take_all_ready(all_[i]) : take_some(all_[i]);
+      switch (settings_.order) {
+        case InterpretOrder::issue:
+        case InterpretOrder::hold_back:
+          return take_all_ready(all_[i]);
+        case InterpretOrder::random:
+        case InterpretOrder::priorities:
+          return take_some(all_[i]);
+      }
     };
     std::vector<OpCall> ended;
     std::size_t done = 0;
@@ -72,7 +79,7 @@ class Interpreter::Walk {
       ended.clear();
       of_.backend_.poll(ended);
       for (const OpCall& call : ended) end_communication(call);
-      if (launches() == before && ended.empty()) {
+      if (launches() == before && ended.empty() && !take_held()) {
         result_.stuck = describe_stuck();
         break;
       }
@@ -141,6 +148,9 @@ class Interpreter::Walk {
   void take_all_ready(RankProgress& p) {
     std::vector<std::pair<std::uint32_t, std::size_t>> ready;
     for (std::size_t s = 0; s < p.launched.size(); ++s) {
+      if (settings_.order == InterpretOrder::hold_back && p.rank == settings_.held_rank &&
+          s == settings_.held_stream)
+        continue;
       const std::uint32_t op = p.ready(s, steps_);
       if (op != no_ready) ready.emplace_back(op, s);
     }
@@ -148,6 +158,16 @@ class Interpreter::Walk {
     for (const auto& [op, stream] : ready) {
       if (launch(p, stream, op)) ++p.ended[op];
     }
+  }
+
+  // The next op of the stream that is held back; false when it cannot go on either.
+  bool take_held() {
+    if (settings_.order != InterpretOrder::hold_back) return false;
+    RankProgress& p = all_[index_of_rank_[static_cast<std::size_t>(settings_.held_rank)]];
+    const std::uint32_t op = p.ready(settings_.held_stream, steps_);
+    if (op == no_ready) return false;
+    if (launch(p, settings_.held_stream, op)) ++p.ended[op];
+    return true;
   }
 
   // A few ops, each drawn among those that may be launched then.

@@ -3,8 +3,8 @@
 //
 // An op may be launched when the op before it on its stream has ended and its waits have
 // (sim/program/waits.h). A compute op ends when the backend returns; a communication ends when the backend
-// says so. The order among the ops that may be launched is a setting: as issued, or drawn at random, since a
-// wait that is missing shows only in an order that needs it.
+// says so. The order among the ops that may be launched is a setting: as issued, drawn at random, or with one
+// stream behind all others, since a wait that is missing shows only in an order that needs it.
 //
 // The walk goes in rounds: each rank launches some ops, in parallel with the others, then communications
 // move. Results do not depend on the number of threads.
@@ -27,11 +27,14 @@ enum class InterpretOrder : std::uint8_t {
   issue,       // of what may be launched, the op that was issued first; one op per stream and round
   random,      // any
   priorities,  // that of the stream that ranks highest, in an order that each rank draws once
+  hold_back,   // as issued, but one stream of one rank only when nothing else can go on anywhere
 };
 
 struct InterpreterSettings {
   InterpretOrder order = InterpretOrder::issue;
   std::uint64_t seed = 0;  // of the random orders
+  int held_rank = 0;       // of hold_back
+  std::size_t held_stream = 0;
   int threads = 1;
   const InterruptFlag* interrupt = nullptr;  // not 0: stop with Interrupted (sim/base/error.h)
 };

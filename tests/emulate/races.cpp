@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
+#include <span>
 #include <tuple>
 
 #include "sim/execute/in_process_backend.h"
@@ -17,10 +19,21 @@ namespace {
 
 using Clock = std::vector<std::uint32_t>;  // by rank and stream: how many of its executions have ended
 
-// What has touched an element of memory.
-struct Touched {
+using Range = InProcessBackend<double>::Range;
+enum class Touch : std::uint8_t { read, write, release };
+
+// The latest that touched an element of memory.
+struct Latest {
   OpCall writer{0, -1, 0};
   std::vector<OpCall> readers;  // since the writer
+};
+
+// What an execution of an op touches.
+struct Access {
+  OpCall call;
+  Range range;
+  Touch touch = Touch::read;
+  std::uint32_t operand = 0;  // reads, then writes
 };
 
 class RaceDetector : public Backend {
@@ -36,15 +49,20 @@ class RaceDetector : public Backend {
         const auto [first, count] = memory_.range_of_storage(rank, s);
         elements = std::max(elements, first + count);
       }
-      touched_.emplace_back(static_cast<std::size_t>(elements));
+      latest_.emplace_back(static_cast<std::size_t>(elements));
     }
+    accesses_.resize(ranks_.size());
+    racing_.resize(ranks_.size());
     released_.resize(ranks_.size());
     for (const Body& body : p.program.bodies) borders_.push_back(border_of(body));
   }
 
-  std::string run() {
-    const InterpreterRun done = Interpreter(p_.program, p_.waits, p_.liveness, ranks_, *this).run(2, {});
-    return race_.empty() ? done.stuck : race_;
+  Races run() {
+    Interpreter(p_.program, p_.waits, p_.liveness, ranks_, *this).run(2, {});
+    for (const int rank : ranks_) {
+      for (const std::int64_t element : racing_[static_cast<std::size_t>(rank)]) find_all(rank, element);
+    }
+    return races_;
   }
 
   void compute(const OpCall& call) override {
@@ -64,8 +82,7 @@ class RaceDetector : public Backend {
     memory_.poll(ended);
     for (std::size_t i = before; i < ended.size(); ++i) {
       Clock clock = launched_.at(key(ended[i]));
-      for (const OpCall& partner :
-           partners_of(ended[i], {ended.begin() + static_cast<long>(before), ended.end()}))
+      for (const OpCall& partner : partners_of(ended[i], std::span(ended).subspan(before)))
         join(clock, launched_.at(key(partner)));
       ended_[key(ended[i])] = own_tick(ended[i], clock);
     }
@@ -130,7 +147,7 @@ class RaceDetector : public Backend {
   }
 
   // Without delay, whoever comes to one instance of a group on a stream ends in the same poll.
-  std::vector<OpCall> partners_of(const OpCall& call, const std::vector<OpCall>& ended) const {
+  std::vector<OpCall> partners_of(const OpCall& call, std::span<const OpCall> ended) const {
     std::vector<OpCall> partners;
     const OpSpec& spec = spec_of(call);
     if (is_collective(spec.kind)) {
@@ -165,37 +182,73 @@ class RaceDetector : public Backend {
     launched_[key(call)] = clock;
 
     for (const std::uint32_t s : released_[static_cast<std::size_t>(call.rank)])
-      touch(call, memory_.range_of_storage(call.rank, s), true);
+      touch({call, memory_.range_of_storage(call.rank, s), Touch::release, 0});
     released_[static_cast<std::size_t>(call.rank)].clear();
     const Body& body = body_of(call.rank);
-    for (const std::uint32_t t : p_.program.reads(body, body.ops[call.op])) {
-      for (const auto& range : memory_.ranges_of_tensor(call.rank, t)) touch(call, range, false);
-    }
-    for (const std::uint32_t t : p_.program.writes(body, body.ops[call.op])) {
-      for (const auto& range : memory_.ranges_of_tensor(call.rank, t)) touch(call, range, true);
-    }
+    std::uint32_t operand = 0;
+    const auto touch_all = [&](std::span<const std::uint32_t> tensors, Touch how) {
+      for (const std::uint32_t t : tensors) {
+        for (const Range& range : memory_.ranges_of_tensor(call.rank, t)) touch({call, range, how, operand});
+        ++operand;
+      }
+    };
+    touch_all(p_.program.reads(body, body.ops[call.op]), Touch::read);
+    touch_all(p_.program.writes(body, body.ops[call.op]), Touch::write);
   }
 
-  void touch(const OpCall& call, const InProcessBackend<double>::Range& range, bool writes) {
-    for (std::int64_t e = range.first; e < range.first + range.second; ++e) {
-      Touched& t = touched_[static_cast<std::size_t>(call.rank)][static_cast<std::size_t>(e)];
-      need_order(t.writer, call, "written");
-      if (!writes) {
-        if (t.readers.empty() || key(t.readers.back()) != key(call)) t.readers.push_back(call);
+  // Comes in an order that the program allows. Whatever races with an element, something races with the
+  // latest that touched it.
+  void touch(const Access& access) {
+    const OpCall& call = access.call;
+    const auto rank = static_cast<std::size_t>(call.rank);
+    accesses_[rank].push_back(access);
+    for (std::int64_t e = access.range.first; e < access.range.first + access.range.second; ++e) {
+      Latest& latest = latest_[rank][static_cast<std::size_t>(e)];
+      if (!are_ordered(latest.writer, call)) racing_[rank].insert(e);
+      if (access.touch == Touch::read) {
+        if (latest.readers.empty() || key(latest.readers.back()) != key(call)) latest.readers.push_back(call);
         continue;
       }
-      for (const OpCall& reader : t.readers) need_order(reader, call, "read");
-      t.readers.clear();
-      t.writer = call;
+      for (const OpCall& reader : latest.readers) {
+        if (!are_ordered(reader, call)) racing_[rank].insert(e);
+      }
+      latest.readers.clear();
+      latest.writer = call;
     }
   }
 
-  void need_order(const OpCall& before, const OpCall& call, std::string_view how) {
-    if (before.step < 0 || key(before) == key(call) || !race_.empty()) return;
-    if (launched_.at(key(call))[stream_of(before)] >= number_.at(key(before))) return;
-    race_ = fmt::format(
-        "rank {} step {} op {} \"{}\" touches what step {} op {} \"{}\" has {}, without waiting", call.rank,
-        call.step, call.op, spec_of(call).label, before.step, before.op, spec_of(before).label, how);
+  bool are_ordered(const OpCall& before, const OpCall& call) const {
+    if (before.step < 0 || key(before) == key(call)) return true;
+    return launched_.at(key(call))[stream_of(before)] >= number_.at(key(before));
+  }
+
+  // All races for an element.
+  void find_all(int rank, std::int64_t element) {
+    std::vector<const Access*> own;
+    for (const Access& a : accesses_[static_cast<std::size_t>(rank)]) {
+      if (element >= a.range.first && element < a.range.first + a.range.second) own.push_back(&a);
+    }
+    for (std::size_t j = 0; j < own.size(); ++j) {
+      for (std::size_t i = 0; i < j; ++i) {
+        const Access &a = *own[i], &b = *own[j];
+        if ((a.touch == Touch::read && b.touch == Touch::read) || are_ordered(a.call, b.call)) continue;
+        if (races_.first.empty()) races_.first = describe(a, b);
+        const bool reads = a.touch == Touch::read || b.touch == Touch::read;
+        for (const Access* x : {&a, &b}) {
+          if (x->touch == (reads ? Touch::read : Touch::write))
+            races_.affected.push_back({x->call, x->operand});
+        }
+      }
+    }
+  }
+
+  std::string describe(const Access& a, const Access& b) const {
+    constexpr std::string_view names[] = {"reads", "writes", "releases"};
+    const auto text = [&](const Access& x) {
+      return fmt::format("step {} op {} \"{}\" {}", x.call.step, x.call.op, spec_of(x.call).label,
+                         names[static_cast<int>(x.touch)]);
+    };
+    return fmt::format("rank {}: {} what {}", a.call.rank, text(a), text(b));
   }
 
   const PreparedProgram& p_;
@@ -208,13 +261,15 @@ class RaceDetector : public Backend {
   std::map<Key, std::uint32_t> number_;  // on its stream, from 1
   std::map<std::tuple<int, int, std::uint32_t, bool>, OpCall> ends_;
   std::vector<std::vector<std::uint32_t>> released_;  // by rank, since the launch before
-  std::vector<std::vector<Touched>> touched_;         // by rank and element
-  std::string race_;
+  std::vector<std::vector<Latest>> latest_;           // by rank and element
+  std::vector<std::vector<Access>> accesses_;         // by rank
+  std::vector<std::set<std::int64_t>> racing_;        // by rank: elements
+  Races races_;
 };
 
 }  // namespace
 
-std::string find_race(const PreparedProgram& p) {
+Races find_races(const PreparedProgram& p) {
   return RaceDetector(p).run();
 }
 
@@ -233,7 +288,7 @@ TEST_CASE("Lowered programs have no races") {
     if (p.program.ranks() > 8) continue;
     ++checked;
     INFO(describe(c));
-    CHECK(find_race(p) == "");
+    CHECK(find_races(p).first == "");
   }
 }
 
@@ -241,10 +296,10 @@ TEST_CASE("A program without its waits has races") {
   Case c{};
   c[0] = c[3] = c[6] = 1;  // tp 2, pp 2, dp 2
   PreparedProgram p(scenario_of(c));
-  CHECK(find_race(p) == "");
+  CHECK(find_races(p).first == "");
   for (Waits& waits : p.waits) {
     std::fill(waits.first.begin(), waits.first.end(), 0);
     waits.waits.clear();
   }
-  CHECK(find_race(p) != "");
+  CHECK(find_races(p).first != "");
 }

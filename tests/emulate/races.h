@@ -11,12 +11,25 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "sim/execute/backend.h"
 #include "tests/emulate/prepared_program.h"
 
 namespace meshweave::testing {
 
-// Runs two steps; empty, or the first race found, for people.
-std::string find_race(const PreparedProgram& p);
+struct Races {
+  std::string first;  // one of them, for people; empty where there is none
+  // The operands that may hold another value: what is read while another op writes it, and what both of two
+  // ops write. What is merely released has no reader behind it.
+  struct Affected {
+    OpCall call;
+    std::uint32_t operand = 0;  // reads, then writes
+  };
+  std::vector<Affected> affected;
+};
+
+// Those of two steps.
+Races find_races(const PreparedProgram& p);
 
 }  // namespace meshweave::testing
