@@ -49,13 +49,13 @@ class IoError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The run was interrupted by the user: exit code 130.
+// The run was interrupted: exit code 128 and the number of the signal, 130 for Ctrl-C.
 class Interrupted : public std::runtime_error {
  public:
   explicit Interrupted(const std::string& message = "interrupted") : std::runtime_error(message) {}
 };
 
-// The wish to stop: a signal handler makes it non-zero, any thread reads it.
+// The wish to stop: a signal handler makes it the signal's number, any thread reads it.
 using InterruptFlag = std::atomic<int>;
 static_assert(InterruptFlag::is_always_lock_free, "or a signal handler may not set it");
 

@@ -67,7 +67,7 @@ ExitCode emulate_command(const CommandLine& line, Console& console, const Interr
   settings.interpreter.threads =
       line.jobs > 0 ? line.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   settings.interpreter.interrupt = &interrupt;
-  console.progress("emulate");
+  settings.on_progress = [&console](const std::string& text) { console.progress(text); };
   const EmulationReport report = emulate(input, settings);
   std::optional<WrongOp> wrong;
   if (!report.matches) {

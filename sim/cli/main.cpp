@@ -22,17 +22,21 @@ pid_t main_process = 0;
 
 constexpr unsigned patience_s = 1;
 
-extern "C" void on_signal(int) {
-  if (interrupted == 0) alarm(patience_s);
-  interrupted = 1;
+extern "C" void on_signal(int signal) {
+  if (interrupted != 0) return;
+  interrupted = signal;
+  alarm(patience_s);
 }
+
+// As shells tell who ended a command: 130 for Ctrl-C, 143 for SIGTERM, 129 for a terminal that closed.
+int exit_code_of_signal() { return 128 + interrupted; }
 
 // Files are at stake only while a trace is written, which looks at `interrupted` all the time.
 extern "C" void on_alarm(int) {
   if (getpid() == main_process && write(STDERR_FILENO, last_words.data(), last_words.size()) < 0) {
     // Nobody listens.
   }
-  _exit(meshweave::exit_interrupted);
+  _exit(exit_code_of_signal());
 }
 
 }  // namespace
@@ -49,6 +53,7 @@ int main(int argc, char** argv) {
   last_words = json ? meshweave::errors_json({interruption}) : meshweave::format(interruption);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   std::signal(SIGALRM, on_alarm);
   std::signal(SIGPIPE, SIG_IGN);
   meshweave::CommandLine line;
@@ -61,5 +66,5 @@ int main(int argc, char** argv) {
   meshweave::Console console(line.progress, line.json);
   const meshweave::ExitCode code = meshweave::run_command(line, console, interrupted);
   alarm(0);
-  return code;
+  return code == meshweave::exit_interrupted ? exit_code_of_signal() : code;
 }

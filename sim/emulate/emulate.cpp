@@ -1,6 +1,9 @@
 #include "sim/emulate/emulate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -146,7 +149,15 @@ EmulationReport emulate_as(const EmulationInput& input, const EmulationSettings&
     return distance(own, expected) / std::max(std::abs(expected), 1e-30);
   };
   // Every rank that holds the loss, or the norm, must have the same.
+  std::int64_t executions = 0;
+  for (const std::uint32_t body : program.body_of_rank)
+    executions += static_cast<std::int64_t>(program.bodies[body].ops.size()) * settings.steps;
+  std::atomic<std::int64_t> executed = 0;
   const auto note = [&](const OpCall& call) {
+    const std::int64_t now = ++executed;
+    const std::int64_t percent = 100 * now / executions;
+    if (settings.on_progress && percent > 100 * (now - 1) / executions)
+      settings.on_progress(fmt::format("emulate: {} %", percent));
     const std::uint32_t body = program.body_of_rank[static_cast<std::size_t>(call.rank)];
     if (call.op != losses[body] && call.op != norms[body]) return;
     const std::uint32_t tensor = program.writes(program.bodies[body], program.bodies[body].ops[call.op])[0];
@@ -204,10 +215,12 @@ ReferenceSettings reference_settings(const Scenario& scenario) {
   return r;
 }
 
-ReferenceRun run_reference(const Scenario& scenario, int steps) {
+ReferenceRun run_reference(const Scenario& scenario, int steps,
+                           const std::function<void(const std::string&)>& on_progress) {
   Reference reference(reference_settings(scenario));
   ReferenceRun run;
   for (int i = 0; i < steps; ++i) {
+    if (on_progress) on_progress(fmt::format("reference: step {} of {}", i + 1, steps));
     run.loss.push_back(reference.step());
     run.norm.push_back(reference.gradient_norm());
   }
@@ -226,7 +239,7 @@ EmulationReport emulate(const EmulationInput& input, const EmulationSettings& se
 }
 
 EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings) {
-  return emulate(input, settings, run_reference(*input.scenario, settings.steps));
+  return emulate(input, settings, run_reference(*input.scenario, settings.steps, settings.on_progress));
 }
 
 }  // namespace meshweave

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct EmulationSettings {
   int steps = 2;
   EmulationPrecision precision = EmulationPrecision::double_precision;
   InterpreterSettings interpreter;
+  std::function<void(const std::string&)>
+      on_progress;  // for people: "reference: step 1 of 2", "emulate: 40 %"
 };
 
 struct ParameterError {
@@ -75,7 +78,8 @@ struct ReferenceRun {
   std::vector<double> loss, norm;                // by step
   ParameterMap parameters, gradients, divisors;  // behind the last step; empty for a forward pass
 };
-ReferenceRun run_reference(const Scenario& scenario, int steps);
+ReferenceRun run_reference(const Scenario& scenario, int steps,
+                           const std::function<void(const std::string&)>& on_progress = {});
 EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings,
                         const ReferenceRun& reference);
 

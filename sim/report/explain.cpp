@@ -143,6 +143,9 @@ void add_time(const RunView& run, const Report& r, std::vector<ExplainedNumber>&
   const auto bubble = by_stage(run, r, [](const TimeShares& s) { return s.bubble_s; });
   numbers.push_back({"step_time_s", r.step_time_s, "s",
                      "every moment of a rank's compute stream is one of these; means over ranks", step_parts(r)});
+  numbers.push_back({"latency_s", r.latency_s, "s",
+                     "the first step, from an idle cluster to its last op; every further step adds step_time_s",
+                     {{"first step", r.latency_s}}});
   numbers.push_back({"compute_s", r.mean.compute_s, "s", "executed ops of the compute stream", compute});
   numbers.push_back({"bubble_s", r.mean.bubble_s, "s",
                      "idle until a peer posts its side or the step ends; weighted by ranks", bubble});
@@ -156,11 +159,12 @@ void add_time(const RunView& run, const Report& r, std::vector<ExplainedNumber>&
                      scaled(exposed_parts(r), per_step)});
   numbers.push_back({"bubble_over_ideal", r.bubble_over_ideal(), "1", "bubble_s / compute_s",
                      scaled(bubble, r.mean.compute_s > 0 ? 1 / r.mean.compute_s : 0)});
+  if (!r.bubble_over_ideal_closed_form) return;
   const ModuleLayout& layout = run.scenario.layout_by_module[sink_module(run.scenario.model)];
-  numbers.push_back({"bubble_over_ideal_closed_form", r.bubble_over_ideal_closed_form, "1",
+  numbers.push_back({"bubble_over_ideal_closed_form", *r.bubble_over_ideal_closed_form, "1",
                      fmt::format("(p - 1) / (v m) with p = {}, v = {}, m = {}: Narayanan et al. 2104.04473, section 2.2",
                                  layout.pp, layout.vpp, run.scenario.micro_batches(sink_module(run.scenario.model))),
-                     {{"(p - 1) / (v m)", r.bubble_over_ideal_closed_form}}});
+                     {{"(p - 1) / (v m)", *r.bubble_over_ideal_closed_form}}});
 }
 
 void add_rates(const RunView& run, const Report& r, std::vector<ExplainedNumber>& numbers) {

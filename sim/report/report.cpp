@@ -143,7 +143,9 @@ void fill_memory(const RunView& run, const StageIndex& index, Report& report) {
   }
 }
 
-double closed_form_bubble(const Scenario& scenario) {
+// Forward passes follow each other without draining the pipeline.
+std::optional<double> closed_form_bubble(const Scenario& scenario) {
+  if (scenario.pass == Pass::forward) return std::nullopt;
   const std::size_t sink = sink_module(scenario.model);
   const ModuleLayout& layout = scenario.layout_by_module[sink];
   const double micro_batches = scenario.micro_batches(sink);
@@ -197,6 +199,7 @@ Report make_report(const RunView& run) {
   const double sequence = static_cast<double>(scenario.model[sink_module(scenario.model)].shape.sequence);
   const double peak = scenario.cluster.node.device.peak_flops_per_s * report.ranks;
   report.step_time_s = seconds_from_picoseconds(run.replay.step);
+  report.latency_s = seconds_from_picoseconds(run.replay.begin);
   report.samples_per_s = static_cast<double>(scenario.batch.global) / report.step_time_s;
   report.tokens_per_s = report.samples_per_s * sequence;
   report.model_flops = model_flops_of_step(scenario);

@@ -5,11 +5,13 @@
 //   tokens_per_s           global batch × sequence / S
 //   tflops_per_gpu         model FLOPs / S / R; model FLOPs in Megatron-LM's convention: full attention, no
 //                          recomputation (Korthikanti et al. 2205.05198, equation 3)
+//   latency_s              end of the first step, on an idle cluster; S is what one more step adds, which is less where
+//                          steps overlap: a forward pass through a pipeline begins behind the one before
 //   mfu, hfu               model FLOPs, FLOPs of the executed ops, each / (S · R · dense peak of the device)
 //   bubble_fraction        mean compute-stream idle time that waits for a peer which has not yet posted / S
 //   exposed_comm_fraction  mean compute-stream idle time during which the awaited transfer runs / S
 //   bubble_over_ideal      mean bubble / mean compute; closed form (p − 1) / (v·m) for p stages of v chunks and m
-//                          micro-batches (Narayanan et al. 2104.04473, section 2.2)
+//                          micro-batches (Narayanan et al. 2104.04473, section 2.2); none for a forward pass alone
 //   peak_memory_bytes      largest over ranks of the program's peak and the framework's constant
 #pragma once
 
@@ -97,6 +99,7 @@ struct Report {
   Executor executor = Executor::analytic;
   int ranks = 0;
   double step_time_s = 0;
+  double latency_s = 0;
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double model_flops = 0;              // per step
@@ -105,7 +108,7 @@ struct Report {
   double mfu = 0;
   double hfu = 0;
   TimeShares mean;
-  double bubble_over_ideal_closed_form = 0;
+  std::optional<double> bubble_over_ideal_closed_form;
   std::int64_t ops = 0;                // executions on all ranks
   std::vector<SpecUse> uses;           // of the specs that are executed, ascending
   std::vector<StageReport> stages;     // by module and pipeline coordinate

@@ -147,6 +147,7 @@ void write_report(JsonText& out, const RunView& run, const Report& report) {
   out.field("executor", name_of(report.executor));
   out.field("ranks", report.ranks);
   out.field("step_time_s", report.step_time_s);
+  out.field("latency_s", report.latency_s);
   out.field("samples_per_s", report.samples_per_s);
   out.field("tokens_per_s", report.tokens_per_s);
   out.field("tflops_per_gpu", report.tflops_per_gpu);
@@ -156,7 +157,8 @@ void write_report(JsonText& out, const RunView& run, const Report& report) {
   out.field("executed_flops", report.executed_flops);
   out.field("bubble_fraction", report.bubble_fraction());
   out.field("bubble_over_ideal", report.bubble_over_ideal());
-  out.field("bubble_over_ideal_closed_form", report.bubble_over_ideal_closed_form);
+  out.key("bubble_over_ideal_closed_form");
+  report.bubble_over_ideal_closed_form ? out.number(*report.bubble_over_ideal_closed_form) : out.null();
   out.field("exposed_comm_fraction", report.exposed_comm_fraction());
   write_shares(out, run, report.mean);
   write_compute(out, run, report);

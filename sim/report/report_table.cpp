@@ -51,6 +51,9 @@ constexpr std::string_view rate_keys[] = {"step_time_s", "tokens_per_s", "tflops
 
 void rates(std::string& out, const RunView& run, const Report& r) {
   line(out, "step time", seconds_text(r.step_time_s), published_note(run, r, "step_time_s"));
+  if (run.scenario.pass == Pass::forward) {
+    line(out, "latency", seconds_text(r.latency_s), "   of the first step; one more adds the step time");
+  }
   line(out, "tokens/s", tokens_text(r.tokens_per_s), published_note(run, r, "tokens_per_s"));
   line(out, "TFLOP/s per GPU", fmt::format("{:.1f}", r.tflops_per_gpu), published_note(run, r, "tflops_per_gpu"));
   line(out, "MFU", percent_text(r.mfu), published_note(run, r, "mfu"));
@@ -65,9 +68,9 @@ void time_parts(std::string& out, const Report& r) {
     line(out, name, seconds_text(seconds), fmt::format("{:>10}{}", percent_text(seconds / r.step_time_s), note));
   };
   part("compute", r.mean.compute_s);
-  part("bubble", r.mean.bubble_s,
-       fmt::format("   {} of compute; closed form {}", percent_text(r.bubble_over_ideal()),
-                   percent_text(r.bubble_over_ideal_closed_form)));
+  std::string of_compute = fmt::format("   {} of compute", percent_text(r.bubble_over_ideal()));
+  if (r.bubble_over_ideal_closed_form) of_compute += "; closed form " + percent_text(*r.bubble_over_ideal_closed_form);
+  part("bubble", r.mean.bubble_s, of_compute);
   for (const StreamKind kind : all_stream_kinds) {
     const double seconds = r.mean.exposed_s[static_cast<std::size_t>(kind)];
     if (seconds > 0) part(fmt::format("exposed {} comm", name_of(kind)), seconds);
@@ -240,7 +243,9 @@ std::string published_text(const Scenario& scenario, const Report& report, std::
   if (found == scenario.published->values.end()) return {};
   const double ours = *metric(report, key);
   if (found->second == 0) return metric_text(key, 0);
-  return fmt::format("{} ({:+.1f} %)", metric_text(key, found->second), 100 * (ours / found->second - 1));
+  const double error = ours / found->second - 1;
+  const std::string text = std::abs(error) < 100 ? fmt::format("{:+.1f} %", 100 * error) : fmt::format("{:.3g} times", error + 1);
+  return fmt::format("{} ({})", metric_text(key, found->second), text);
 }
 
 std::string degrees_text(const ModuleLayout& layout) {

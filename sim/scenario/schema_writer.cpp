@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <type_traits>
+
 #include "sim/scenario/library.h"
 
 namespace meshweave {
@@ -34,7 +36,7 @@ Json typed(std::string_view type, const Range<T>& range) {
   Json schema = object_of({{"type", text_of(type)}});
   if (range.least != std::numeric_limits<T>::lowest())
     schema.add(range.above ? "exclusiveMinimum" : "minimum", Json::make(range.least));
-  if (range.most != std::numeric_limits<T>::max()) schema.add("maximum", Json::make(range.most));
+  if (std::is_integral_v<T> || range.most != std::numeric_limits<T>::max()) schema.add("maximum", Json::make(range.most));
   return schema;
 }
 

@@ -539,6 +539,19 @@ TEST_CASE("An interrupted run returns 130 and leaves no file") {
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
 }
 
+TEST_CASE("A terminal that closes and a scheduler that cancels leave no file either, and are told apart") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  // 2,000 micro-batches on 16 ranks: seconds to lower, to play and to write.
+  for (const auto& [signal, code] : {std::pair{SIGHUP, 129}, std::pair{SIGTERM, 143}}) {
+    const Finished run = interrupted_command(
+        {"run", path, "--set", "/batch/global=4000", "--no-fold", "--ranks", "all", "--trace", folder.file("t.json")}, 1000, signal);
+    CHECK(run.code == code);
+    CHECK(run.err.rfind("error: interrupted", 0) == 0);
+    CHECK(folder.names() == std::vector<std::string>{"small.json"});
+  }
+}
+
 TEST_CASE("An interrupt is answered at once, in the long lowering of a folder's runs too") {
   const TemporaryFolder folder;
   folder.write("a.json", small_scenario);

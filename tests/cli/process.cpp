@@ -64,13 +64,13 @@ Finished unread_command(const std::vector<std::string>& arguments) {
   return finish(start(arguments, ends[1], err), folder.file("no out"), err);
 }
 
-Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds) {
+Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds, int signal) {
   const TemporaryFolder folder;
   const std::string out = folder.file("out"), err = folder.file("err");
   const pid_t child = start(arguments, written_file(out), err);
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
   const auto begin = std::chrono::steady_clock::now();
-  kill(child, SIGINT);
+  kill(child, signal);
   Finished finished = finish(child, out, err);
   finished.reaction_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return finished;

@@ -1,6 +1,7 @@
 // Runs the built command in a child process and captures what it prints.
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@ struct Finished {
 Finished meshweave_command(const std::vector<std::string>& arguments);
 // The same with a standard output that nobody reads.
 Finished unread_command(const std::vector<std::string>& arguments);
-// The same, interrupted (SIGINT) after `milliseconds`.
-Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds);
+// The same, interrupted by a signal after `milliseconds`.
+Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds, int signal = SIGINT);
 
 // A folder that is removed at the end.
 class TemporaryFolder {
