@@ -34,7 +34,7 @@ void check_size(const RunOutcome& run, const CommandLine& line) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (needed < 0.8 * present) return;
   throw UsageError(
-      fmt::format("emulate: all {} of the model would take about {}, of which this machine has {}",
+      fmt::format("emulate: all {} of the model would take about {}, more than 80 % of this machine's {}",
                   count_text(run.program.ranks(), "rank"), bytes_text(needed), bytes_text(present)),
       "--model-scale tiny makes the model small and keeps the layout");
 }

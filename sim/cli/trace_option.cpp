@@ -40,9 +40,13 @@ void check_trace_file(const CommandLine& line) {
     throw UsageError(fmt::format("--trace: {} is the scenario", line.trace_file), "for example --trace trace.json.gz");
   }
   file_to_replace(line.trace_file);
-  if (line.trace_file.ends_with(".json") || line.trace_file.ends_with(".json.gz")) return;
-  throw UsageError(fmt::format("--trace: {} ends in neither .json nor .json.gz", line.trace_file),
-                   fmt::format("for example --trace {}", proper_trace_file(line.trace_file)));
+  if (!line.trace_file.ends_with(".json") && !line.trace_file.ends_with(".json.gz")) {
+    throw UsageError(fmt::format("--trace: {} ends in neither .json nor .json.gz", line.trace_file),
+                     fmt::format("for example --trace {}", proper_trace_file(line.trace_file)));
+  }
+  const fs::path folder = fs::path(line.trace_file).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
+    throw IoError(fmt::format("{} cannot be created: there is no folder {}", line.trace_file, folder.string()));
 }
 
 }  // namespace meshweave

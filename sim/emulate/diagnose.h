@@ -1,5 +1,7 @@
 // Which op went wrong first: the program runs again and every value that an op makes is compared with the
-// reference's value of the same identity (name, layer, samples, index range), in the order of execution.
+// reference's value of the same identity (name, layer, samples, index range), in the order of execution, in
+// double. Parameters that an optimizer step has made right are set to the reference's: training may amplify
+// rounding, and that is no op's fault.
 //
 // A tensor that is a partial sum is compared when all ranks of the sum have made it, with the sum. A main
 // gradient is compared with the contributions that it should hold by then: of every use and micro-batch whose

@@ -62,9 +62,11 @@ std::string emulation_page(const EmulationView& view) {
   if (!r.stuck.empty()) out += fmt::format("  the program stands still: {}\n", r.stuck);
   if (!r.matches && !view.wrong && r.stuck.empty()) {
     const bool finite = std::isfinite(r.loss_error + r.norm_error + r.gradient_error + r.update_error);
-    out += finite ? "  no op makes a wrong value: the difference is rounding that the optimizer amplifies; take fewer "
-                    "steps, or double\n"
-                  : "  no op makes a wrong value, but what is off by inf is never made\n";
+    out += !finite ? "  no op makes a wrong value, but what is off by inf is never made\n"
+           : view.precision == EmulationPrecision::single_precision
+               ? "  no op makes a wrong value: the difference is rounding of float; --precision double shows the layout alone\n"
+               : "  no op makes a wrong value: the difference is rounding that training amplifies; a smaller "
+                 "learning rate or fewer steps show the layout alone\n";
   }
   if (view.wrong) out += fmt::format("  first wrong value: {}\n", view.wrong->text);
   const bool judges_updates = view.precision == EmulationPrecision::double_precision || r.parameters.empty();

@@ -539,6 +539,30 @@ TEST_CASE("An interrupted run returns 130 and leaves no file") {
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
 }
 
+TEST_CASE("A trace in a folder that is missing is refused before the work") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const std::string trace = folder.file("no/t.json");
+  const Finished run = meshweave_command({"emulate", path, "--model-scale", "tiny", "--trace", trace});
+  CHECK(run.code == 4);
+  CHECK(run.out.empty());
+  CHECK(run.err == "error: " + trace + " cannot be created: there is no folder " + folder.file("no") + "\n");
+}
+
+TEST_CASE("emulate returns 1 where the training differs, and blames no op for rounding") {
+  // The update of Adam without memory (beta2 = 0) is the sign of a gradient; behind a few steps of size 1 the
+  // softmax is saturated, and signs of gradients that are zero in truth are drawn by rounding.
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished run = meshweave_command({"emulate", path, "--model-scale", "tiny", "--steps", "20", "--precision", "float",
+                                          "--set", "/optimizer/learning_rate=1"});
+  CHECK(run.code == 1);
+  CHECK(run.err.empty());
+  CHECK(run.out.find("\nDIFFERS from the reference: ") != std::string::npos);
+  CHECK(run.out.find("first wrong value") == std::string::npos);
+  CHECK(run.out.find("rounding of float") != std::string::npos);
+}
+
 TEST_CASE("A terminal that closes and a scheduler that cancels leave no file either, and are told apart") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
