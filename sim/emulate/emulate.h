@@ -1,12 +1,11 @@
 // The emulator: runs a lowered program with real numbers and compares what it trains with the reference.
 //
 // Error of a tensor a against the reference's b: max|a − b| / max(max|b|, 1e-3·G), where G is the largest
-// element of any gradient of the model, since some gradients are zero in truth. Updates of parameters are
-// compared instead of parameters, as a small learning rate hides errors, and in the scale of the gradient:
-// the difference of an update times (√v̂ + ε)/rate, by which Adam makes it of the gradient. Gradients are
-// compared behind the clip, which hides their scale; the global norm before it shows that.
-// What is never made is infinitely wrong: an element that no rank's optimizer updates, a norm that a rank
-// lacks.
+// element of any gradient of the model in any step, since some gradients are zero in truth. Updates of
+// parameters are compared instead of parameters, as a small learning rate hides errors, and in the scale of
+// the gradient: the difference of an update times (√v̂ + ε)/rate, by which Adam makes it of the gradient.
+// Gradients are compared behind the clip, which hides their scale; the global norm before it shows that. What
+// is never made is infinitely wrong: an element that no rank's optimizer updates, a norm that a rank lacks.
 #pragma once
 
 #include <cstdint>
@@ -77,6 +76,7 @@ EmulationReport emulate(const EmulationInput& input, const EmulationSettings& se
 struct ReferenceRun {
   std::vector<double> loss, norm;                // by step
   ParameterMap parameters, gradients, divisors;  // behind the last step; empty for a forward pass
+  double largest_gradient = 0;                   // element, of all steps
 };
 ReferenceRun run_reference(const Scenario& scenario, int steps,
                            const std::function<void(const std::string&)>& on_progress = {});

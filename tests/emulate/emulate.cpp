@@ -116,3 +116,19 @@ TEST_CASE("A forward pass is right however far the first stages run ahead") {
     CHECK(r.matches);
   }
 }
+
+TEST_CASE("Errors are relative to the gradients of all steps: the last one may have none") {
+  // With dropout 0.999 on four values per step, most steps let nothing through, and their gradients are 0.
+  DenseOptions o = tiny();
+  o.dropout = 0.999;
+  o.hidden = 8;
+  o.sequence = 2;
+  for (const int steps : {1, 2, 3, 5, 10}) {
+    const PreparedProgram p(testing::dense_scenario(o));
+    EmulationSettings settings;
+    settings.steps = steps;
+    const EmulationReport r = emulate(p.input(), settings);
+    CAPTURE(steps, r.loss_error, r.gradient_error, r.update_error);
+    CHECK(r.matches);
+  }
+}
