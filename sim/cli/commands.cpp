@@ -85,6 +85,7 @@ ExitCode run_one(const CommandLine& line, Console& console, const InterruptFlag&
   const RunSettings settings = settings_of(line, console, interrupt);
   const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
   if (!line.trace_file.empty()) {
+    check_trace_inputs(line, run.scenario);
     check_ranks(line.trace, run.program.ranks());
     console.progress("writing the trace");
     const Trace trace = build_trace(run.view(), line.trace, version_text());

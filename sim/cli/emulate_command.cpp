@@ -52,6 +52,7 @@ void write_emulated_trace(const CommandLine& line, RunOutcome& run, const Interp
 ExitCode emulate_command(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
   Scenario scenario = read_scenario(line.targets.front(), line.overrides);
+  if (!line.trace_file.empty()) check_trace_inputs(line, scenario);
   if (line.tiny) scenario = tiny_scenario(scenario);
   RunSettings preparation;
   preparation.fold = false;  // every rank has values of its own

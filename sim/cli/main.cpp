@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   std::signal(SIGALRM, on_alarm);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is answered by the write
   meshweave::CommandLine line;
   try {
     line = meshweave::parse_command_line(arguments);

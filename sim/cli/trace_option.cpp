@@ -49,4 +49,12 @@ void check_trace_file(const CommandLine& line) {
     throw IoError(fmt::format("{} cannot be created: there is no folder {}", line.trace_file, folder.string()));
 }
 
+void check_trace_inputs(const CommandLine& line, const Scenario& scenario) {
+  for (const auto& [file, hash] : scenario.inputs) {
+    std::error_code ignored;  // of files that do not exist
+    if (fs::equivalent(line.trace_file, file, ignored))
+      throw UsageError(fmt::format("--trace: {} is read by the scenario", line.trace_file), "for example --trace trace.json.gz");
+  }
+}
+
 }  // namespace meshweave

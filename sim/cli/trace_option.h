@@ -9,6 +9,8 @@ namespace meshweave {
 // Asked before the run: a trace never takes the place of the scenario that it is of, its name says what it is, and it
 // can be written there.
 void check_trace_file(const CommandLine& line);
+// Nor is it a file that the scenario names, as its baseline.
+void check_trace_inputs(const CommandLine& line, const Scenario& scenario);
 // Ranks that --ranks names must exist.
 void check_ranks(const TraceRequest& request, int ranks);
 // A window behind the step would leave nothing of it.

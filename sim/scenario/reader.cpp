@@ -21,7 +21,8 @@ std::string follow(const std::string& from, const std::string& reference) {
 }
 
 // Follows the chain of baselines, which must end; their contents are read when they are compared.
-void check_baselines(const ScenarioForm& form, const InputFile& file, Diagnostics& diagnostics) {
+void check_baselines(const ScenarioForm& form, const InputFile& file, Diagnostics& diagnostics,
+                     std::vector<std::pair<std::string, std::string>>& inputs) {
   std::vector<std::string> chain{std::filesystem::path(file.name).lexically_normal().string()};
   std::string next = form.baseline;
   while (!next.empty()) {
@@ -40,6 +41,7 @@ void check_baselines(const ScenarioForm& form, const InputFile& file, Diagnostic
     InputFile baseline;
     baseline.name = path;
     baseline.text = read_text_file(path);
+    inputs.emplace_back(path, sha256(baseline.text));
     if (!parse_input(baseline, diagnostics)) return;
     const Json* further = baseline.root.find("baseline");
     next = further ? further->text : "";
@@ -108,7 +110,7 @@ Scenario parse_scenario(std::string_view text, const std::string& path, const st
   reading.diagnostics.throw_if_any();
   FieldReader::read(reading, file, [&](Fields& fields) { scenario_fields(fields, form); });
   reading.diagnostics.throw_if_any();
-  check_baselines(form, file, reading.diagnostics);
+  check_baselines(form, file, reading.diagnostics, reading.inputs);
   resolve(form, file, reading.diagnostics);
   reading.diagnostics.throw_if_any();
   return to_scenario(form, std::move(reading.inputs));

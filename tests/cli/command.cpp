@@ -539,6 +539,20 @@ TEST_CASE("An interrupted run returns 130 and leaves no file") {
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
 }
 
+TEST_CASE("A trace does not take the place of a file that the scenario names") {
+  const TemporaryFolder folder;
+  const std::string baseline = folder.write("baseline.json", small_scenario);
+  std::string text = small_scenario;
+  text.insert(1, "\"baseline\": \"baseline.json\",");
+  const std::string path = folder.write("small.json", text);
+  for (const char* command : {"run", "emulate"}) {
+    const Finished run = meshweave_command({command, path, "--trace", baseline});
+    CHECK(run.code == 2);
+    CHECK(run.err.find("is read by the scenario") != std::string::npos);
+  }
+  CHECK(meshweave_command({"check", baseline}).code == 0);
+}
+
 TEST_CASE("A trace in a folder that is missing is refused before the work") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
