@@ -111,12 +111,15 @@ void fill_stages(const TransformerShape& shape, LayoutForm& form, const std::str
   const std::int64_t slots = shape.layers + form.embedding_counts + form.loss_counts;
   if (slots % count != 0) {
     const bool counted = slots != shape.layers;
+    const std::string hint = slots < count ? fmt::format("every stage needs a layer: pp · vpp is at most {}", slots)
+                             : counted     ? "\"stages\" gives the layers of each stage, as a list"
+                                           : "\"stages\" gives the layers of each stage, or { \"embedding\": true, \"loss\": true }";
     report(at + (form.layout.vpp > 1 ? "/vpp" : "/pp"),
            fmt::format("the {}{} {} not split evenly over pp {} · vpp {} = {} stages",
                        count_text(shape.layers, "layer"),
                        counted ? fmt::format(" and {} that count as one", slots - shape.layers) : "",
                        slots == 1 ? "does" : "do", layout.pp, layout.vpp, count),
-           "\"stages\" gives the layers of each stage, or { \"embedding\": true, \"loss\": true }");
+           hint);
     return;
   }
   layout.stages.assign(static_cast<std::size_t>(count), static_cast<int>(slots / count));

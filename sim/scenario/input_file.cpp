@@ -63,10 +63,21 @@ const Override* find_override(const InputFile& file, std::string_view pointer) {
   return made == file.made.rend() ? nullptr : &file.overrides[made->setting];
 }
 
-// The JSON that an override's text stands for: itself, or a string.
-Json value_of(const Override& setting) {
-  JsonError ignored;
-  if (std::optional<Json> value = parse_json(setting.value, ignored)) return std::move(*value);
+// Text that can only be meant as JSON: what opens an object, a list or a string, or is a number alone.
+bool is_meant_as_json(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return false;
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + first, end, number);
+  return std::string_view("{[\"").find(text[first]) != std::string_view::npos ||
+         (parsed.ec == std::errc::result_out_of_range && parsed.ptr == end);
+}
+
+// The JSON that an override's text stands for: itself, or a string. Nothing, and the error, where it is neither.
+std::optional<Json> value_of(const Override& setting, JsonError& error) {
+  if (std::optional<Json> value = parse_json(setting.value, error)) return value;
+  if (is_meant_as_json(setting.value)) return std::nullopt;
   return Json::make(std::string_view(setting.value));
 }
 
@@ -240,8 +251,15 @@ void apply_overrides(InputFile& file, std::vector<Override> overrides, Diagnosti
       diagnostics.at_value(file, setting.pointer, "is no JSON pointer (expected e.g. /batch/global)");
       continue;
     }
+    JsonError error;
+    std::optional<Json> value = value_of(setting, error);
+    if (!value) {
+      diagnostics.at_value(file, setting.pointer, fmt::format("{} is no JSON: {}", setting.value, error.message),
+                           error.hint);
+      continue;
+    }
     Walk walk(file, i, *keys);
-    if (Json* place = walk.place()) *place = value_of(setting);
+    if (Json* place = walk.place()) *place = std::move(*value);
     else diagnostics.at_value(file, setting.pointer, walk.message(), walk.hint());
   }
 }

@@ -277,6 +277,9 @@ TEST_CASE("Mistakes of each kind have their exit code, and keep stdout clean") {
   expect({"run", folder.write("bad.json", "{ \"nmae\": 1 }")}, 3, "bad.json:1:");
   expect({"run", folder.write("syntax.json", "{ ")}, 3, "syntax.json:1:");
   expect({"run", path, "--set", "/layout/language/tp=3"}, 3, "tp");
+  expect({"run", path, "--set", "/layout/language={\"dp\":8"}, 3, "{\"dp\":8 is no JSON: ");
+  expect({"run", path, "--set", "/model/language/hidden=1e400"}, 3, "1e400 is no JSON: number overflow");
+  expect({"run", path, "--set", "/layout/language/pp=16"}, 3, "every stage needs a layer: pp · vpp is at most 8");
   expect({"run", folder.file("absent.json")}, 4, "absent.json");
   expect({"run", path, "--trace", folder.file("no/t.json")}, 4, "no/t.json");
   expect({"list", "modles"}, 2, "did you mean \"models\"?");
