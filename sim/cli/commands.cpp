@@ -82,10 +82,10 @@ RunSettings settings_of(const CommandLine& line, Console& console, const Interru
 
 ExitCode run_one(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
-  const RunSettings settings = settings_of(line, console, interrupt);
+  RunSettings settings = settings_of(line, console, interrupt);
+  if (!line.trace_file.empty()) settings.on_read = [&line](const Scenario& s) { check_trace_inputs(line, s); };
   const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
   if (!line.trace_file.empty()) {
-    check_trace_inputs(line, run.scenario);
     check_ranks(line.trace, run.program.ranks());
     console.progress("writing the trace");
     const Trace trace = build_trace(run.view(), line.trace, version_text());

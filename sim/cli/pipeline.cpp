@@ -118,6 +118,7 @@ RunOutcome read_and_run(const std::string& path, const std::vector<Override>& ov
   std::vector<PhaseTime> reading;
   Scenario scenario;
   Phases(settings, reading).run("read", [&] { scenario = read_scenario(path, overrides); });
+  if (settings.on_read) settings.on_read(scenario);
   RunOutcome run = run_scenario(std::move(scenario), settings);
   run.phases.insert(run.phases.begin(), reading.front());
   return run;

@@ -23,6 +23,7 @@ struct RunSettings {
   bool fold = true;                               // simgrid never folds
   const InterruptFlag* interrupt = nullptr;       // non-zero: throw Interrupted
   std::function<void(std::string_view)> on_phase; // called as each phase begins; may be empty
+  std::function<void(const Scenario&)> on_read;   // of read_and_run: called before the run, which it may refuse; may be empty
 };
 
 struct PhaseTime {

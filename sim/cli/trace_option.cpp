@@ -12,11 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "x.json.gz" for "x.txt", "folder/trace.json.gz" for "folder/".
-std::string proper_trace_file(const fs::path& path) {
-  const fs::path stem = path.has_filename() ? path.stem() : fs::path("trace");
-  return (path.parent_path() / stem).string() + ".json.gz";
-}
+// "x.json.gz" for "x.txt".
+std::string proper_trace_file(fs::path path) { return path.replace_extension(".json.gz").string(); }
 
 }  // namespace
 
@@ -35,25 +32,19 @@ void check_window(const TraceRequest& request, const Trace& trace) {
 }
 
 void check_trace_file(const CommandLine& line) {
-  std::error_code ignored;  // of files that do not exist
-  if (fs::equivalent(line.trace_file, line.targets.front(), ignored)) {
-    throw UsageError(fmt::format("--trace: {} is the scenario", line.trace_file), "for example --trace trace.json.gz");
-  }
   file_to_replace(line.trace_file);
-  if (!line.trace_file.ends_with(".json") && !line.trace_file.ends_with(".json.gz")) {
-    throw UsageError(fmt::format("--trace: {} ends in neither .json nor .json.gz", line.trace_file),
-                     fmt::format("for example --trace {}", proper_trace_file(line.trace_file)));
-  }
-  const fs::path folder = fs::path(line.trace_file).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, ignored))
-    throw IoError(fmt::format("{} cannot be created: there is no folder {}", line.trace_file, folder.string()));
+  if (line.trace_file.ends_with(".json") || line.trace_file.ends_with(".json.gz")) return;
+  throw UsageError(fmt::format("--trace: {} ends in neither .json nor .json.gz", line.trace_file),
+                   fmt::format("for example --trace {}", proper_trace_file(line.trace_file)));
 }
 
 void check_trace_inputs(const CommandLine& line, const Scenario& scenario) {
   for (const auto& [file, hash] : scenario.inputs) {
     std::error_code ignored;  // of files that do not exist
-    if (fs::equivalent(line.trace_file, file, ignored))
-      throw UsageError(fmt::format("--trace: {} is read by the scenario", line.trace_file), "for example --trace trace.json.gz");
+    if (!fs::equivalent(line.trace_file, file, ignored)) continue;
+    throw UsageError(fmt::format("--trace: {} is {}", line.trace_file,
+                                 file == line.targets.front() ? "the scenario" : "read by the scenario"),
+                     "for example --trace trace.json.gz");
   }
 }
 

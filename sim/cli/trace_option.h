@@ -6,10 +6,9 @@
 
 namespace meshweave {
 
-// Asked before the run: a trace never takes the place of the scenario that it is of, its name says what it is, and it
-// can be written there.
+// Asked first: its name says that it is a trace, and it can be written there.
 void check_trace_file(const CommandLine& line);
-// Nor is it a file that the scenario names, as its baseline.
+// Asked before the run: a trace never takes the place of the scenario that it is of, nor of a file that this names.
 void check_trace_inputs(const CommandLine& line, const Scenario& scenario);
 // Ranks that --ranks names must exist.
 void check_ranks(const TraceRequest& request, int ranks);

@@ -111,8 +111,11 @@ class Diagnosis {
         bucket(call, tensor, values(call).clipped, true);
       } else if (spec.kind == OpKind::adam && t.partial == 0 &&
                  body.storages[body.tensors[tensor].storage].category == Category::parameters) {
-        bucket(call, tensor, values(call).after, false);
-        if (!wrong_) start_from_reference(call, tensor);
+        // What is right but for rounding becomes the reference's: no step inherits the rounding of another.
+        const std::vector<double> right = bucket(call, tensor, values(call).after, false);
+        if (wrong_) return;
+        backend_->set_values(call.rank, tensor, right);
+        backend_->set_values(call.rank, program_.writes(body, op)[0], right);  // main parameters
       } else if (spec.phase == Phase::parameter_gather) {
         const bool next = input_.scenario->overlap.param_gather;
         bucket(call, tensor, next ? values(call).before : values(call).after, false);
@@ -233,14 +236,16 @@ class Diagnosis {
     judge(call, tensor, off, std::max(expected.cwiseAbs().maxCoeff(), gradient_floor * largest_gradient_));
   }
 
-  // A flat bucket, or a shard of it, holds the elements of the parameters that it overlaps.
-  void bucket(const OpCall& call, std::uint32_t tensor, const ParameterMap& expected, bool of_gradients) {
+  // A flat bucket, or a shard of it, holds the elements of the parameters that it overlaps. Returns the
+  // bucket as the reference has it, where no element is wrong.
+  std::vector<double> bucket(const OpCall& call, std::uint32_t tensor, const ParameterMap& expected,
+                             bool of_gradients) {
     const Body& body = body_of(call.rank);
     const auto first_of = [&](std::uint32_t view) {
       const Geometry at = geometry_of(program_, body, call.rank, view);
       return at.offset / bytes_of(at.spec->dtype);
     };
-    const std::vector<double> own = backend_->values(call.rank, tensor);
+    std::vector<double> own = backend_->values(call.rank, tensor);
     const std::int64_t first = first_of(tensor);
     for (const ParameterViews& p : body.parameters) {
       const std::uint32_t view = of_gradients ? p.gradient : p.weight;
@@ -254,37 +259,16 @@ class Diagnosis {
           std::min(start + at.spec->elements(), first + static_cast<std::int64_t>(own.size()));
       double off = 0;
       for (std::int64_t e = from; e < to; ++e) {
-        off = std::max(off, difference(own[static_cast<std::size_t>(e - first)],
-                                       whole.data()[at.whole_index(e - start)]));
+        double& value = own[static_cast<std::size_t>(e - first)];
+        const double right = whole.data()[at.whole_index(e - start)];
+        off = std::max(off, difference(value, right));
+        value = right;
       }
       const double floor = of_gradients ? gradient_floor * largest_gradient_ : 0;
       judge(call, tensor, off, std::max(whole.cwiseAbs().maxCoeff(), floor));
-      if (wrong_) return;
+      if (wrong_) break;
     }
-  }
-
-  // What is right but for rounding becomes the reference's, so that no step inherits the rounding of another.
-  void start_from_reference(const OpCall& call, std::uint32_t tensor) {
-    const Body& body = body_of(call.rank);
-    const auto first_of = [&](std::uint32_t view) {
-      const Geometry at = geometry_of(program_, body, call.rank, view);
-      return at.offset / bytes_of(at.spec->dtype);
-    };
-    std::vector<double> own = backend_->values(call.rank, tensor);
-    const std::int64_t first = first_of(tensor);
-    for (const ParameterViews& p : body.parameters) {
-      if (body.tensors[p.weight].storage != body.tensors[tensor].storage) continue;
-      const Geometry at = geometry_of(program_, body, call.rank, p.weight);
-      const RowMatrix& whole =
-          values(call).after.at({body.tensors[p.weight].layer, program_.tensor_spec(body, p.weight).name});
-      const std::int64_t start = first_of(p.weight);
-      const std::int64_t to =
-          std::min(start + at.spec->elements(), first + static_cast<std::int64_t>(own.size()));
-      for (std::int64_t e = std::max(start, first); e < to; ++e)
-        own[static_cast<std::size_t>(e - first)] = whole.data()[at.whole_index(e - start)];
-    }
-    backend_->set_values(call.rank, tensor, own);
-    backend_->set_values(call.rank, program_.writes(body, body.ops[call.op])[0], own);  // main parameters
+    return own;
   }
 
   // --- verdict

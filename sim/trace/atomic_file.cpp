@@ -55,7 +55,12 @@ std::string file_to_replace(const std::string& path) {
       }
     }
   }
-  return follow_links(path);
+  const std::string target = follow_links(path);
+  const fs::path folder = fs::path(target).parent_path();
+  if (::access(((folder.empty() ? fs::path(".") : folder) / ".").c_str(), W_OK) != 0) {
+    throw IoError(fmt::format("{}: cannot be created: {}", path, std::strerror(errno)));
+  }
+  return target;
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(file_to_replace(path_)) {

@@ -13,7 +13,8 @@ struct gzFile_s;
 namespace meshweave {
 
 // The file that writing to `path` creates or replaces: `path` with its symbolic links followed. Throws IoError where
-// something that is no regular file stands there, or the file behind standard output or error.
+// something that is no regular file stands there, or the file behind standard output or error, and where the folder takes
+// no file.
 std::string file_to_replace(const std::string& path);
 
 class AtomicFile {

@@ -17,14 +17,6 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::string small_scenario = R"({
-  "name": "small",
-  "cluster": { "node": "hgx-h100", "nodes": 2, "fabric": "rail-400g" },
-  "model": { "language": { "hidden": 1024, "layers": 8, "heads": 16, "vocabulary": 32000, "sequence": 1024 } },
-  "batch": { "global": 32, "micro": 1 },
-  "layout": { "language": { "tp": 2, "pp": 4, "dp": 2, "zero": 1 } }
-})";
-
 const std::vector<std::string> promised_keys{
     "step_time_s", "tokens_per_s", "tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "exposed_comm_fraction", "fits",
     "peak_memory_bytes", "memory_by_category", "headroom_bytes", "ranks", "ops", "executor", "published"};
@@ -301,51 +293,6 @@ TEST_CASE("With --json errors are JSON on stderr") {
   CHECK(Json::parse(meshweave_command({"run", "--json", "--frobnicate"}).err)["errors"].size() == 1);
 }
 
-TEST_CASE("run --trace writes a file that reads back; the choice of ranks is kept") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("small.json", small_scenario);
-  const std::string file = folder.file("t.json.gz");
-  REQUIRE(meshweave_command({"run", path, "--trace", file, "--ranks", "0,3"}).code == 0);
-  const Trace trace = read_trace(file);
-  REQUIRE(trace.ranks.size() == 2);
-  CHECK(trace.ranks[1].rank == 3);
-  CHECK_FALSE(trace.slices.empty());
-  CHECK(folder.names() == std::vector<std::string>{"small.json", "t.json.gz"});
-}
-
-TEST_CASE("run --trace replaces neither the scenario nor what is no file, and says so before the run") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("small.json", small_scenario);
-  const Finished itself = meshweave_command({"run", path, "--trace", folder.path() + "/./small.json"});
-  CHECK(itself.code == 2);
-  CHECK(itself.err.find("small.json is the scenario") != std::string::npos);
-  const Finished at_folder = meshweave_command({"run", path, "--trace", folder.path()});
-  CHECK(at_folder.code == 4);
-  CHECK(at_folder.err.find("is a folder; a regular file can be written") != std::string::npos);
-  CHECK(at_folder.out.empty());
-  CHECK(folder.names() == std::vector<std::string>{"small.json"});
-  std::ifstream kept(path);
-  CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == small_scenario);
-}
-
-TEST_CASE("run --trace wants a name that says what the file is") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("small.json", small_scenario);
-  const auto refused = [&](const std::string& name, const std::string& better) {
-    const Finished run = meshweave_command({"run", path, "--trace", folder.file(name)});
-    CHECK(run.code == 2);
-    CHECK(run.out.empty());
-    CHECK(run.err == "error: --trace: " + folder.file(name) + " ends in neither .json nor .json.gz\n  hint: for example --trace " +
-                         folder.file(better) + "\n");
-  };
-  refused("x.txt", "x.json.gz");
-  refused("x", "x.json.gz");
-  refused("x.gz", "x.json.gz");
-  refused("x.JSON", "x.json.gz");
-  refused("new/", "new/trace.json.gz");
-  CHECK(folder.names() == std::vector<std::string>{"small.json"});
-}
-
 TEST_CASE("Names act on no terminal, and JSON keeps them") {
   // ESC, line feed, tab, bell, DEL and the C1 character that begins a control sequence.
   const std::string name = "a\x1b[31m\nb\tc\x07\x7f\xc2\x9b";
@@ -540,44 +487,6 @@ TEST_CASE("An interrupted run returns 130 and leaves no file") {
   CHECK(sweep.err.rfind("error: interrupted", 0) == 0);
   if (shown > 0) CHECK(sweep.err.find(": " + std::to_string(shown) + " of 3999 runs") != std::string::npos);
   CHECK(folder.names() == std::vector<std::string>{"small.json"});
-}
-
-TEST_CASE("A trace does not take the place of a file that the scenario names") {
-  const TemporaryFolder folder;
-  const std::string baseline = folder.write("baseline.json", small_scenario);
-  std::string text = small_scenario;
-  text.insert(1, "\"baseline\": \"baseline.json\",");
-  const std::string path = folder.write("small.json", text);
-  for (const char* command : {"run", "emulate"}) {
-    const Finished run = meshweave_command({command, path, "--trace", baseline});
-    CHECK(run.code == 2);
-    CHECK(run.err.find("is read by the scenario") != std::string::npos);
-  }
-  CHECK(meshweave_command({"check", baseline}).code == 0);
-}
-
-TEST_CASE("A trace in a folder that is missing is refused before the work") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("small.json", small_scenario);
-  const std::string trace = folder.file("no/t.json");
-  const Finished run = meshweave_command({"emulate", path, "--model-scale", "tiny", "--trace", trace});
-  CHECK(run.code == 4);
-  CHECK(run.out.empty());
-  CHECK(run.err == "error: " + trace + " cannot be created: there is no folder " + folder.file("no") + "\n");
-}
-
-TEST_CASE("emulate returns 1 where the training differs, and blames no op for rounding") {
-  // The update of Adam without memory (beta2 = 0) is the sign of a gradient; behind a few steps of size 1 the
-  // softmax is saturated, and signs of gradients that are zero in truth are drawn by rounding.
-  const TemporaryFolder folder;
-  const std::string path = folder.write("small.json", small_scenario);
-  const Finished run = meshweave_command({"emulate", path, "--model-scale", "tiny", "--steps", "20", "--precision", "float",
-                                          "--set", "/optimizer/learning_rate=1"});
-  CHECK(run.code == 1);
-  CHECK(run.err.empty());
-  CHECK(run.out.find("\nDIFFERS from the reference: ") != std::string::npos);
-  CHECK(run.out.find("first wrong value") == std::string::npos);
-  CHECK(run.out.find("rounding of float") != std::string::npos);
 }
 
 TEST_CASE("A terminal that closes and a scheduler that cancels leave no file either, and are told apart") {

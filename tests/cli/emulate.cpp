@@ -83,3 +83,17 @@ TEST_CASE("emulate refuses what it cannot do, and says what it can") {
   CHECK(rank.code == 2);
   CHECK(rank.err.find("--ranks: there is no rank 99 (0 to 15)") != std::string::npos);
 }
+
+TEST_CASE("emulate returns 1 where the training differs, and blames no op for rounding") {
+  // The update of Adam without memory (beta2 = 0) is the sign of a gradient; behind a few steps of size 1 the
+  // softmax is saturated, and signs of gradients that are zero in truth are drawn by rounding.
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", small_scenario);
+  const Finished run = meshweave_command({"emulate", path, "--model-scale", "tiny", "--steps", "20", "--precision", "float",
+                                          "--set", "/optimizer/learning_rate=1"});
+  CHECK(run.code == 1);
+  CHECK(run.err.empty());
+  CHECK(run.out.find("\nDIFFERS from the reference: ") != std::string::npos);
+  CHECK(run.out.find("first wrong value") == std::string::npos);
+  CHECK(run.out.find("rounding of float") != std::string::npos);
+}

@@ -20,6 +20,15 @@ Finished unread_command(const std::vector<std::string>& arguments);
 // The same, interrupted by a signal after `milliseconds`.
 Finished interrupted_command(const std::vector<std::string>& arguments, int milliseconds, int signal = SIGINT);
 
+// A model of 8 layers on two nodes, quick to simulate.
+inline const std::string small_scenario = R"({
+  "name": "small",
+  "cluster": { "node": "hgx-h100", "nodes": 2, "fabric": "rail-400g" },
+  "model": { "language": { "hidden": 1024, "layers": 8, "heads": 16, "vocabulary": 32000, "sequence": 1024 } },
+  "batch": { "global": 32, "micro": 1 },
+  "layout": { "language": { "tp": 2, "pp": 4, "dp": 2, "zero": 1 } }
+})";
+
 // A folder that is removed at the end.
 class TemporaryFolder {
  public:

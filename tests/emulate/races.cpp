@@ -9,6 +9,7 @@
 #include <span>
 #include <tuple>
 
+#include "sim/base/error.h"
 #include "sim/execute/in_process_backend.h"
 #include "sim/program/print.h"
 #include "tests/emulate/cases.h"
@@ -58,7 +59,8 @@ class RaceDetector : public Backend {
   }
 
   Races run() {
-    Interpreter(p_.program, p_.waits, p_.liveness, ranks_, *this).run(2, {});
+    const InterpreterRun done = Interpreter(p_.program, p_.waits, p_.liveness, ranks_, *this).run(2, {});
+    ensure(done.stuck.empty(), "a program that stands still has no order to speak of");
     for (const int rank : ranks_) {
       for (const std::int64_t element : racing_[static_cast<std::size_t>(rank)]) find_all(rank, element);
     }
