@@ -41,7 +41,7 @@ void each_run(const Geometry& at, std::int64_t storage_first, Visit visit) {
   if (at.spec->pieces == 1) return visit(storage_first + at.offset / bytes_of(at.spec->dtype), elements);
   const std::int64_t row = elements / at.spec->dimensions[0].size;
   for (std::int64_t i = 0; i < at.spec->pieces; ++i) {
-    visit(storage_first + (at.start[0] + i * at.run_stride()) * row, at.run_rows() * row);
+    visit(storage_first + (at.first_row + i * at.run_stride) * row, at.run_rows() * row);
   }
 }
 
@@ -300,20 +300,28 @@ void InProcessBackend<T>::end_message(const OpCall& call, std::vector<OpCall>& e
 
 template <class T>
 void InProcessBackend<T>::move_collective(const std::vector<OpCall>& members) {
+  const std::size_t operands = spec_of(members.front()).writes.size();
+  for (std::size_t i = 0; i < operands; ++i) move_operand(members, i);
+}
+
+template <class T>
+void InProcessBackend<T>::move_operand(const std::vector<OpCall>& members, std::size_t operand) {
   std::vector<std::vector<T>> inputs;
+  std::vector<const TensorSpec*> input_specs, output_specs;
   std::vector<std::uint32_t> outputs;
   for (const OpCall& call : members) {
     const Body& body = body_of(call.rank);
     const Op& op = body.ops[call.op];
-    inputs.push_back(values(call.rank, program_.reads(body, op)[0]));
-    outputs.push_back(program_.writes(body, op)[0]);
+    const std::uint32_t input = program_.reads(body, op)[operand];
+    inputs.push_back(values(call.rank, input));
+    outputs.push_back(program_.writes(body, op)[operand]);
+    input_specs.push_back(&program_.tensor_spec(body, input));
+    output_specs.push_back(&program_.tensor_spec(body, outputs.back()));
   }
   const OpSpec& spec = spec_of(members.front());
+  const bool adds = accumulates(program_, spec);
   const auto count = static_cast<std::int64_t>(members.size());
   const std::size_t d = spec.attributes.dimension;
-  const auto output_spec = [&](std::size_t i) -> const TensorSpec& {
-    return program_.tensor_spec(body_of(members[i].rank), outputs[i]);
-  };
   const auto reduced = [&] {
     std::vector<T> sum = inputs[0];
     for (std::size_t i = 1; i < inputs.size(); ++i) {
@@ -325,46 +333,54 @@ void InProcessBackend<T>::move_collective(const std::vector<OpCall>& members) {
     }
     return sum;
   };
+  const auto store = [&](std::size_t i, std::vector<T> result) {
+    if (adds) {
+      const std::vector<T> before = values(members[i].rank, outputs[i]);
+      for (std::size_t e = 0; e < result.size(); ++e) result[e] = before[e] + result[e];
+    }
+    set_values(members[i].rank, outputs[i], result);
+  };
   const auto store_all = [&](const std::vector<T>& result) {
-    for (std::size_t i = 0; i < members.size(); ++i) set_values(members[i].rank, outputs[i], result);
+    for (std::size_t i = 0; i < members.size(); ++i) store(i, result);
+  };
+  // The part of `whole` that is the `index`-th along `dimension`, as `part` has it.
+  const auto part_of = [&](const TensorSpec& part, std::size_t dimension, std::size_t index, std::vector<T>& whole) {
+    std::vector<T> own(whole.size() / members.size());
+    copy_part(part, dimension, count, static_cast<std::int64_t>(index), own, whole, false);
+    return own;
   };
   switch (spec.kind) {
     case OpKind::all_reduce:
       return store_all(reduced());
     case OpKind::reduce: {
       const auto root = static_cast<std::size_t>(spec.attributes.root);
-      return set_values(members[root].rank, outputs[root], reduced());
+      return store(root, reduced());
     }
     case OpKind::broadcast:
       return store_all(inputs[static_cast<std::size_t>(spec.attributes.root)]);
     case OpKind::all_gather: {
       std::vector<T> whole(inputs[0].size() * members.size());
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        const Body& body = body_of(members[i].rank);
-        const TensorSpec& part = program_.tensor_spec(body, program_.reads(body, body.ops[members[i].op])[0]);
-        copy_part(part, d, count, static_cast<std::int64_t>(i), inputs[i], whole, true);
-      }
+      for (std::size_t i = 0; i < members.size(); ++i)
+        copy_part(*input_specs[i], d, count, static_cast<std::int64_t>(i), inputs[i], whole, true);
       return store_all(whole);
     }
     case OpKind::reduce_scatter: {
       std::vector<T> whole = reduced();
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        std::vector<T> part(whole.size() / members.size());
-        copy_part(output_spec(i), d, count, static_cast<std::int64_t>(i), part, whole, false);
-        set_values(members[i].rank, outputs[i], part);
-      }
+      for (std::size_t i = 0; i < members.size(); ++i) store(i, part_of(*output_specs[i], d, i, whole));
       return;
     }
     case OpKind::all_to_all: {
-      // The j-th part of a member's input, in memory order, goes to member j, as its i-th part.
-      const std::size_t part = inputs[0].size() / members.size();
+      // Member i's j-th part along `dimension` becomes the i-th along `joined` at member j.
+      const std::size_t joined = spec.attributes.joined;
       for (std::size_t j = 0; j < members.size(); ++j) {
-        std::vector<T> own;
-        for (std::vector<T>& input : inputs) {
-          const auto first = input.begin() + static_cast<std::ptrdiff_t>(j * part);
-          own.insert(own.end(), first, first + static_cast<std::ptrdiff_t>(part));
+        TensorSpec part = *output_specs[j];
+        part.dimensions[joined].size /= count;
+        std::vector<T> own(inputs[0].size());
+        for (std::size_t i = 0; i < members.size(); ++i) {
+          std::vector<T> piece = part_of(part, d, j, inputs[i]);
+          copy_part(part, joined, count, static_cast<std::int64_t>(i), piece, own, true);
         }
-        set_values(members[j].rank, outputs[j], own);
+        store(j, std::move(own));
       }
       return;
     }

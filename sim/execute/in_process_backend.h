@@ -59,7 +59,7 @@ class InProcessBackend : public Backend {
     OpCall call;
     std::uint32_t tensor = 0;
   };
-  using MessageKey = std::tuple<int, int, std::uint32_t>;  // from, to, tag
+  using MessageKey = std::tuple<int, int, std::uint64_t>;  // from, to, tag
   // What all have come for.
   struct Transfer {
     std::vector<OpCall> members;  // collectives, in the order of the group
@@ -77,6 +77,8 @@ class InProcessBackend : public Backend {
   void announce(const OpCall& call);
   void move(const Transfer& transfer, std::vector<OpCall>& ended);
   void move_collective(const std::vector<OpCall>& members);
+  // The `operand`-th of the collectives that are one call.
+  void move_operand(const std::vector<OpCall>& members, std::size_t operand);
   void end_message(const OpCall& call, std::vector<OpCall>& ended);
 
   const Program& program_;

@@ -1,32 +1,20 @@
 #include "sim/execute/kernels.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <vector>
 
 #include "sim/base/error.h"
-#include "sim/execute/synthetic.h"
+#include "sim/execute/kernel_base.h"
 
 namespace meshweave {
 
 namespace {
 
 template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class T>
-using Vector = Eigen::Matrix<T, 1, Eigen::Dynamic>;
-template <class T>
-using MatrixMap = Eigen::Map<Matrix<T>>;
-template <class T>
-using VectorMap = Eigen::Map<Vector<T>>;
-template <class T>
-using StridedMap = Eigen::Map<Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
-
-template <class T>
-class Kernel {
+class Kernel : KernelBase<T> {
  public:
-  explicit Kernel(const KernelCall<T>& call) : call_(call), attributes_(call.spec->attributes) {}
+  using KernelBase<T>::KernelBase;
 
   // No default: an op kind without arithmetic does not compile.
   void run() {
@@ -36,15 +24,12 @@ class Kernel {
       case OpKind::bias_gradient:
         return bias_gradient();
       case OpKind::attention:
-        return attention();
       case OpKind::attention_backward:
-        return attention_backward();
       case OpKind::batched_matmul:
-        return batched_matmul();
       case OpKind::softmax:
-        return softmax();
       case OpKind::softmax_backward:
-        return softmax_backward();
+      case OpKind::attention_merge:
+        return run_attention_kernel(call_);
       case OpKind::dropout:
         return dropout();
       case OpKind::dropout_backward:
@@ -87,6 +72,8 @@ class Kernel {
         return slice();
       case OpKind::concat:
         return concat();
+      case OpKind::reorder:
+        return reorder();
       case OpKind::cast:
       case OpKind::copy_to_host:
       case OpKind::copy_to_device:
@@ -111,20 +98,9 @@ class Kernel {
   }
 
  private:
-  const Operand<T>& in(std::size_t i) const { return call_.reads[i]; }
-  const Operand<T>& out(std::size_t i) const { return call_.writes[i]; }
-  std::size_t reads() const { return call_.reads.size(); }
-  std::size_t writes() const { return call_.writes.size(); }
-
-  static MatrixMap<T> matrix(const Operand<T>& o) { return {o.data, o.tokens(), o.features()}; }
-  static MatrixMap<T> weight(const Operand<T>& o) { return {o.data, o.size(0), o.size(1)}; }
-  static VectorMap<T> vector(const Operand<T>& o) { return {o.data, o.elements()}; }
-
-  // The index of a token's sample in the global batch: micro-batches follow each other, and within one the
-  // replicas.
-  std::int64_t sample(const Operand<T>& o, std::int64_t batch) const {
-    return call_.micro_batch * o.at.whole[1] + o.at.start[1] + batch;
-  }
+  using Base = KernelBase<T>;
+  using Base::attributes_, Base::call_, Base::in, Base::kept, Base::matrix, Base::out, Base::reads, Base::sample,
+      Base::samples, Base::vector, Base::weight, Base::writes;
 
   // Begins an accumulation: the last operands read are those written, as they were before.
   void begin_accumulation() {
@@ -137,7 +113,16 @@ class Kernel {
   // --- matrix products
   // ------------------------------------------------------------------------------------------
 
+  // Whether the result is added to the last operand read (program.h: accumulates()).
+  bool accumulates() const {
+    const int last = in(reads() - 1).spec().rank;
+    return attributes_.matmul == MatmulForm::weight_gradient ? last <= 2 : last > 2;
+  }
+
   void matmul() {
+    const bool adds = accumulates();
+    const std::size_t inputs = reads() - (adds ? 1 : 0);
+    if (adds) begin_accumulation();
     switch (attributes_.matmul) {
       case MatmulForm::forward: {
         const MatrixMap<T> x = matrix(in(0));
@@ -145,18 +130,22 @@ class Kernel {
         std::int64_t row = 0;
         for (const Operand<T>& o : call_.writes) {
           MatrixMap<T> y = matrix(o);
-          y.noalias() = x * w.middleRows(row, y.cols()).transpose();
+          if (adds) {
+            y.noalias() += x * w.middleRows(row, y.cols()).transpose();
+          } else {
+            y.noalias() = x * w.middleRows(row, y.cols()).transpose();
+          }
           if (attributes_.bias) y.rowwise() += vector(in(2)).segment(row, y.cols());
           row += y.cols();
         }
         return;
       }
       case MatmulForm::data_gradient: {
-        const MatrixMap<T> w = weight(in(reads() - 1));
+        const MatrixMap<T> w = weight(in(inputs - 1));
         MatrixMap<T> dx = matrix(out(0));
-        dx.setZero();
+        if (!adds) dx.setZero();
         std::int64_t row = 0;
-        for (std::size_t i = 0; i + 1 < reads(); ++i) {
+        for (std::size_t i = 0; i + 1 < inputs; ++i) {
           const MatrixMap<T> dy = matrix(in(i));
           dx.noalias() += dy * w.middleRows(row, dy.cols());
           row += dy.cols();
@@ -164,11 +153,11 @@ class Kernel {
         return;
       }
       case MatmulForm::weight_gradient: {
-        begin_accumulation();
-        const MatrixMap<T> x = matrix(in(reads() - 2));
+        const MatrixMap<T> x = matrix(in(inputs - 1));
         MatrixMap<T> dw = weight(out(0));
+        if (!adds) dw.setZero();
         std::int64_t row = 0;
-        for (std::size_t i = 0; i + 2 < reads(); ++i) {
+        for (std::size_t i = 0; i + 1 < inputs; ++i) {
           const MatrixMap<T> dy = matrix(in(i));
           dw.middleRows(row, dy.cols()).noalias() += dy.transpose() * x;
           row += dy.cols();
@@ -179,182 +168,18 @@ class Kernel {
   }
 
   void bias_gradient() {
-    begin_accumulation();
+    const bool adds = in(reads() - 1).spec().rank == 1;
     VectorMap<T> db = vector(out(0));
+    if (adds) {
+      begin_accumulation();
+    } else {
+      db.setZero();
+    }
     std::int64_t column = 0;
-    for (std::size_t i = 0; i + 1 < reads(); ++i) {
+    for (std::size_t i = 0; i + (adds ? 1 : 0) < reads(); ++i) {
       const MatrixMap<T> dy = matrix(in(i));
       db.segment(column, dy.cols()) += dy.colwise().sum();
       column += dy.cols();
-    }
-  }
-
-  // --- attention
-  // ------------------------------------------------------------------------------------------------
-
-  // One head of one sample of [s, b, heads, d]: an s × d matrix.
-  static StridedMap<T> head_of(const Operand<T>& o, std::int64_t batch, std::int64_t head) {
-    const std::int64_t heads = o.size(2), d = o.size(3);
-    return {o.data + (batch * heads + head) * d, o.size(0), d, Eigen::OuterStride<>(o.size(1) * heads * d)};
-  }
-
-  // Calls body(sample of the operand, query head, its key-value head).
-  template <class Body>
-  static void each_head(const Operand<T>& q, const Operand<T>& kv, Body body) {
-    const std::int64_t shared = q.size(2) / kv.size(2);
-    for (std::int64_t b = 0; b < q.size(1); ++b) {
-      for (std::int64_t h = 0; h < q.size(2); ++h) body(b, h, h / shared);
-    }
-  }
-
-  bool sees(std::int64_t query, std::int64_t key) const {
-    return attributes_.mask == AttentionMask::full || key <= query;
-  }
-
-  // scale·q·kᵀ, −∞ where the mask hides the key.
-  Matrix<T> masked_scores(const Operand<T>& q, const Operand<T>& k, std::int64_t b, std::int64_t h,
-                          std::int64_t g) const {
-    Matrix<T> s = static_cast<T>(attributes_.scale) * (head_of(q, b, h) * head_of(k, b, g).transpose());
-    for (std::int64_t i = 0; i < s.rows(); ++i) {
-      for (std::int64_t j = 0; j < s.cols(); ++j) {
-        if (!sees(q.at.whole_row(i), k.at.whole_row(j))) s(i, j) = -std::numeric_limits<T>::infinity();
-      }
-    }
-    return s;
-  }
-
-  // 0, or 1/(1 − p) where the dropout of attention keeps the pair (query, key).
-  Matrix<T> attention_dropout(const Operand<T>& q, const Operand<T>& k, std::int64_t b,
-                              std::int64_t h) const {
-    Matrix<T> keep(q.size(0), k.size(0));
-    const std::uint64_t key = synthetic_key(call_.spec->label + " dropout", call_.spec->module, call_.layer);
-    for (std::int64_t i = 0; i < keep.rows(); ++i) {
-      const std::int64_t row =
-          (q.at.whole_row(i) * samples(q) + sample(q, b)) * q.at.whole[2] + q.at.start[2] + h;
-      for (std::int64_t j = 0; j < keep.cols(); ++j) {
-        keep(i, j) = kept(key, row * k.at.whole[0] + k.at.whole_row(j));
-      }
-    }
-    return keep;
-  }
-
-  // A number of samples that no index reaches, so that elements of different samples have different indices.
-  static std::int64_t samples(const Operand<T>&) { return std::int64_t{1} << 20; }
-
-  T kept(std::uint64_t key, std::int64_t index) const {
-    const double p = attributes_.dropout;
-    return dropout_keeps(call_.seed, key, call_.step, index, p) ? static_cast<T>(1 / (1 - p)) : T(0);
-  }
-
-  void attention() {
-    const Operand<T>& q = in(0);
-    const Operand<T>& k = in(1);
-    const Operand<T>& v = in(2);
-    each_head(q, k, [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-      Matrix<T> s = masked_scores(q, k, b, h, g);
-      for (std::int64_t i = 0; i < s.rows(); ++i) {
-        const T largest = s.row(i).maxCoeff();
-        s.row(i) = (s.row(i).array() - largest).exp();
-        const T sum = s.row(i).sum();
-        s.row(i) /= sum;
-        if (writes() > 1) out(1).data[(i * q.size(1) + b) * q.size(2) + h] = largest + std::log(sum);
-      }
-      if (attributes_.dropout > 0) s.array() *= attention_dropout(q, k, b, h).array();
-      head_of(out(0), b, h).noalias() = s * head_of(v, b, g);
-    });
-  }
-
-  void attention_backward() {
-    const Operand<T>& d_o = in(0);
-    const Operand<T>& q = in(1);
-    const Operand<T>& k = in(2);
-    const Operand<T>& v = in(3);
-    const Operand<T>& o = in(4);
-    const Operand<T>& lse = in(5);
-    const T scale = static_cast<T>(attributes_.scale);
-    vector(out(1)).setZero();
-    vector(out(2)).setZero();
-    each_head(q, k, [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-      Matrix<T> p = masked_scores(q, k, b, h, g);
-      for (std::int64_t i = 0; i < p.rows(); ++i) {
-        p.row(i) = (p.row(i).array() - lse.data[(i * q.size(1) + b) * q.size(2) + h]).exp();
-      }
-      Matrix<T> dp = head_of(d_o, b, h) * head_of(v, b, g).transpose();
-      Matrix<T> dropped = p;
-      if (attributes_.dropout > 0) {
-        const Matrix<T> keep = attention_dropout(q, k, b, h);
-        dropped.array() *= keep.array();
-        dp.array() *= keep.array();
-      }
-      const auto share = (head_of(d_o, b, h).array() * head_of(o, b, h).array()).rowwise().sum().eval();
-      Matrix<T> ds = p.array() * (dp.array().colwise() - share);
-      ds *= scale;
-      head_of(out(0), b, h).noalias() = ds * head_of(k, b, g);
-      head_of(out(1), b, g).noalias() += ds.transpose() * head_of(q, b, h);
-      head_of(out(2), b, g).noalias() += dropped.transpose() * head_of(d_o, b, h);
-    });
-  }
-
-  // One head of one sample of [s, b, heads, keys].
-  static StridedMap<T> pairs_of(const Operand<T>& o, std::int64_t b, std::int64_t h) {
-    return head_of(o, b, h);
-  }
-
-  void batched_matmul() {
-    const T scale = static_cast<T>(attributes_.scale);
-    switch (attributes_.batched) {
-      case BatchedForm::scores:
-        return each_head(in(0), in(1), [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-          pairs_of(out(0), b, h).noalias() = scale * head_of(in(0), b, h) * head_of(in(1), b, g).transpose();
-        });
-      case BatchedForm::context:
-        return each_head(in(0), in(1), [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-          head_of(out(0), b, h).noalias() = pairs_of(in(0), b, h) * head_of(in(1), b, g);
-        });
-      case BatchedForm::d_probabilities:
-        return each_head(in(0), in(1), [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-          pairs_of(out(0), b, h).noalias() = head_of(in(0), b, h) * head_of(in(1), b, g).transpose();
-        });
-      case BatchedForm::d_value:
-        vector(out(0)).setZero();
-        return each_head(in(1), out(0), [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-          head_of(out(0), b, g).noalias() += pairs_of(in(1), b, h).transpose() * head_of(in(0), b, h);
-        });
-      case BatchedForm::d_query:
-        return each_head(in(0), in(1), [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-          head_of(out(0), b, h).noalias() = scale * pairs_of(in(0), b, h) * head_of(in(1), b, g);
-        });
-      case BatchedForm::d_key:
-        vector(out(0)).setZero();
-        return each_head(in(0), out(0), [&](std::int64_t b, std::int64_t h, std::int64_t g) {
-          head_of(out(0), b, g).noalias() += scale * pairs_of(in(0), b, h).transpose() * head_of(in(1), b, h);
-        });
-    }
-  }
-
-  // Rows of [s, b, heads, keys]: (query, sample, head).
-  void softmax() {
-    const Operand<T>& x = in(0);
-    const std::int64_t keys = x.size(3), per_query = x.size(1) * x.size(2);
-    for (std::int64_t row = 0; row < x.size(0) * per_query; ++row) {
-      const std::int64_t query = x.at.whole_row(row / per_query);
-      const std::int64_t seen = attributes_.mask == AttentionMask::full ? keys : std::min(keys, query + 1);
-      const VectorMap<T> s(x.data + row * keys, keys);
-      VectorMap<T> p(out(0).data + row * keys, keys);
-      const T largest = s.head(seen).maxCoeff();
-      p.head(seen) = (s.head(seen).array() - largest).exp();
-      p.tail(keys - seen).setZero();
-      p.head(seen) /= p.head(seen).sum();
-    }
-  }
-
-  void softmax_backward() {
-    const std::int64_t keys = in(1).size(3);
-    for (std::int64_t row = 0; row < in(1).elements() / keys; ++row) {
-      const VectorMap<T> dp(in(0).data + row * keys, keys);
-      const VectorMap<T> p(in(1).data + row * keys, keys);
-      VectorMap<T> ds(out(0).data + row * keys, keys);
-      ds = p.array() * (dp.array() - dp.dot(p));
     }
   }
 
@@ -560,9 +385,13 @@ class Kernel {
   }
 
   void embedding_gradient() {
-    begin_accumulation();
-    const MatrixMap<T> dy = matrix(in(0));
     MatrixMap<T> table = weight(out(0));
+    if (reads() == 3) {
+      begin_accumulation();
+    } else {
+      table.setZero();
+    }
+    const MatrixMap<T> dy = matrix(in(0));
     for (std::int64_t t = 0; t < dy.rows(); ++t) {
       const std::int64_t row = local_entry(in(1), t, out(0).at.start[0], table.rows());
       if (row >= 0) table.row(row) += dy.row(t);
@@ -656,6 +485,17 @@ class Kernel {
     }
   }
 
+  void reorder() {
+    const Operand<T>& x = in(0);
+    const std::int64_t rows = x.size(0), row = x.elements() / rows;
+    std::vector<std::int64_t> place(static_cast<std::size_t>(x.at.whole[0]), -1);  // of a row of the whole in x
+    for (std::int64_t i = 0; i < rows; ++i) place[static_cast<std::size_t>(x.at.whole_row(i))] = i;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int64_t from = place[static_cast<std::size_t>(out(0).at.whole_row(i))];
+      std::copy_n(x.data + from * row, row, out(0).data + i * row);
+    }
+  }
+
   void copy() { vector(out(0)) = vector(in(0)); }
 
   void fill() {
@@ -712,8 +552,6 @@ class Kernel {
     }
   }
 
-  const KernelCall<T>& call_;
-  const OpAttributes& attributes_;
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ std::vector<std::uint8_t> peers_to(const Program& program, int rank, int other) 
 // opposite directions, the k-th with the k-th.
 std::vector<std::uint32_t> match_messages(const Body& own, const std::vector<std::uint8_t>& own_peers,
                                           const Body& other, const std::vector<std::uint8_t>& other_peers) {
-  std::map<std::pair<bool, std::uint32_t>, std::vector<std::uint32_t>> by_tag;
+  std::map<std::pair<bool, std::uint64_t>, std::vector<std::uint32_t>> by_tag;
   for (std::size_t i = other.messages.size(); i-- > 0;) {
     const Message& m = other.messages[i];
     if (contains(other_peers, m.peer)) by_tag[{m.send, m.tag}].push_back(static_cast<std::uint32_t>(i));

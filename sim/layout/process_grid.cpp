@@ -7,7 +7,7 @@
 namespace meshweave {
 
 namespace {
-constexpr std::string_view axis_names[] = {"tp", "cp", "ep", "dp", "pp"};
+constexpr std::string_view axis_names[] = {"tp", "ulysses", "cp", "tsp", "ep", "dp", "pp"};
 }
 
 std::string_view name_of(Axis axis) { return axis_names[static_cast<std::size_t>(axis)]; }
@@ -22,8 +22,8 @@ std::string names_of(AxisMask mask) {
   return out.empty() ? "-" : out;
 }
 
-ProcessGrid::ProcessGrid(std::array<int, axis_count> degrees, std::string_view order, int offset)
-    : degrees_(degrees), offset_(offset) {
+ProcessGrid::ProcessGrid(const Degrees& d, std::string_view order, int offset)
+    : degrees_{d.tp, d.ulysses, d.cp, d.tsp, d.ep, d.dp, d.pp}, offset_(offset) {
   strides_.fill(0);
   for (std::size_t begin = 0; begin <= order.size();) {
     const std::size_t end = std::min(order.find('-', begin), order.size());

@@ -13,9 +13,15 @@
 
 namespace meshweave {
 
-enum class Axis : std::uint8_t { tp, cp, ep, dp, pp };
-constexpr int axis_count = 5;
+// Of the axes that shard the sequence, ulysses stands inside cp: together they are the ranks of context parallelism.
+// The folded axis tsp shards weights and sequence alike.
+enum class Axis : std::uint8_t { tp, ulysses, cp, tsp, ep, dp, pp };
+constexpr int axis_count = 7;
 std::string_view name_of(Axis);
+
+struct Degrees {
+  int tp = 1, ulysses = 1, cp = 1, tsp = 1, ep = 1, dp = 1, pp = 1;
+};
 
 // A set of axes, one bit each.
 using AxisMask = std::uint8_t;
@@ -37,7 +43,7 @@ struct AxisPattern {
 class ProcessGrid {
  public:
   // `order` must name every axis of degree > 1, each once ("tp-cp-ep-dp-pp"); else bug(): the reader checks it.
-  ProcessGrid(std::array<int, axis_count> degrees, std::string_view order, int offset);
+  ProcessGrid(const Degrees& degrees, std::string_view order, int offset);
 
   int size() const { return size_; }
   int offset() const { return offset_; }

@@ -73,6 +73,7 @@ void BlockRecorder::op(OpKind kind, std::string label, std::vector<Value> reads,
   op.spec.label = std::move(label);
   op.reads = std::move(reads);
   op.writes = std::move(writes);
+  op.region = region_;
   block_.forward.push_back(std::move(op));
 }
 
@@ -81,6 +82,42 @@ void BlockRecorder::tensor_op(OpKind kind, std::string label, Value read, Value 
   op(kind, std::move(label), {read}, {write}, attributes);
   block_.forward.back().spec.stream = context_.tensor_stream;
   block_.forward.back().spec.group = context_.tp_group;
+}
+
+void BlockRecorder::collective(OpKind kind, std::string label, std::uint8_t stream, std::uint16_t group,
+                               std::vector<Value> reads, std::vector<Value> writes, const OpAttributes& attributes) {
+  op(kind, std::move(label), std::move(reads), std::move(writes), attributes);
+  block_.forward.back().spec.stream = stream;
+  block_.forward.back().spec.group = group;
+}
+
+void BlockRecorder::hop(std::string label, std::uint8_t stream, std::vector<Value> sent, std::vector<Value> received,
+                        const OpAttributes& attributes) {
+  BlockOp op = ring_hop(context_, Phase::forward, std::move(label), stream, std::move(sent), std::move(received),
+                        attributes);
+  op.region = region_;
+  block_.forward.push_back(std::move(op));
+}
+
+void BlockRecorder::begin_region(std::function<void(Adjoint&)> backward) {
+  region_ = static_cast<std::int16_t>(block_.regions.size());
+  block_.regions.push_back(std::move(backward));
+}
+
+BlockOp ring_hop(const ModuleContext& context, Phase phase, std::string label, std::uint8_t stream,
+                 std::vector<Value> sent, std::vector<Value> received, const OpAttributes& attributes) {
+  BlockOp op;
+  op.spec.kind = OpKind::point_to_point;
+  op.spec.phase = phase;
+  op.spec.module = context.module;
+  op.spec.stream = stream;
+  op.spec.label = std::move(label);
+  op.spec.attributes = attributes;
+  op.reads = std::move(sent);
+  op.writes = std::move(received);
+  op.send_to = context.next_in_ring;
+  op.receive_from = context.previous_in_ring;
+  return op;
 }
 
 void finish(ProgramBuilder& builder, Block& block) {

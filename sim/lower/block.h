@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ enum class Role : std::uint8_t {
 // When a forward value that the backward reads is made again instead of being saved.
 enum class ReEmit : std::uint8_t {
   never,
-  always,         // gathers of sequence parallelism
+  always,         // gathers of sequence parallelism, visiting weights, gathered keys and values
   selective,      // inside the attention core, under recompute "selective"
+  kept,           // not even under recompute "full"
 };
 
 struct BlockValue {
@@ -49,10 +51,16 @@ struct BlockValue {
   std::uint32_t tensor_spec = 0;  // interned by finish()
 };
 
+constexpr std::uint8_t no_peer = 0xff;
+
 struct BlockOp {
   OpSpec spec;
   std::vector<Value> reads;
   std::vector<Value> writes;
+  // A hop along a ring (point_to_point): what is read goes to one neighbour, what is written comes from the other.
+  std::uint8_t send_to = no_peer;
+  std::uint8_t receive_from = no_peer;
+  std::int16_t region = -1;    // index into Block::regions; −1: its own adjoint rule
   std::uint32_t op_spec = 0;   // interned by finish()
 };
 
@@ -65,6 +73,8 @@ struct Parameter {
   bool tied = false;
 };
 
+class Adjoint;
+
 struct Block {
   std::string name;
   std::vector<BlockValue> values;
@@ -72,6 +82,8 @@ struct Block {
   std::vector<BlockOp> forward;
   std::vector<BlockOp> backward;
   std::vector<BlockOp> weight;  // weight gradients when they are split from the backward
+  // The backward of a run of forward ops as a whole, where it is not that of its ops one by one.
+  std::vector<std::function<void(Adjoint&)>> regions;
   Value input = no_value;
   Value output = no_value;
   Value output_gradient = no_value;
@@ -101,11 +113,25 @@ class BlockRecorder {
           const OpAttributes& attributes = {});
   // A communication over the tensor-parallel group, on its stream.
   void tensor_op(OpKind kind, std::string label, Value read, Value write, const OpAttributes& attributes = {});
+  // A collective of several operands in one call.
+  void collective(OpKind kind, std::string label, std::uint8_t stream, std::uint16_t group, std::vector<Value> reads,
+                  std::vector<Value> writes, const OpAttributes& attributes = {});
+  // A hop to the next rank of the module's ring.
+  void hop(std::string label, std::uint8_t stream, std::vector<Value> sent, std::vector<Value> received,
+           const OpAttributes& attributes = {});
+  // Ops recorded until end_region() have `backward` as their adjoint.
+  void begin_region(std::function<void(Adjoint&)> backward);
+  void end_region() { region_ = -1; }
 
  private:
   const ModuleContext& context_;
   Block& block_;
+  std::int16_t region_ = -1;
 };
+
+// A hop along the module's ring; both parts of a block make them.
+BlockOp ring_hop(const ModuleContext& context, Phase phase, std::string label, std::uint8_t stream,
+                 std::vector<Value> sent, std::vector<Value> received, const OpAttributes& attributes);
 
 TensorSpec make_spec(std::string name, const std::vector<Dimension>& dimensions, DType dtype, AxisMask partial,
                      std::uint8_t module);

@@ -35,7 +35,14 @@ ModuleBlocks make_blocks(ProgramBuilder& builder, const ModuleContext& context) 
   return blocks;
 }
 
-// Lowers one pipeline rank of a module into one body: all ranks that differ in tp and dp only share it.
+std::string name_of_body(const ModuleContext& context, int stage) {
+  std::string name = "stage " + std::to_string(stage);
+  if (context.sequence_index >= 0) name += ", sequence part " + std::to_string(context.sequence_index);
+  return name;
+}
+
+// Lowers one pipeline rank of a module into one body: all ranks that differ in other axes share it, but for those whose
+// work depends on their part of the sequence.
 class StageLowering {
  public:
   StageLowering(const ModuleContext& context, ProgramBuilder& builder, const ModuleBlocks& blocks, int stage)
@@ -43,7 +50,7 @@ class StageLowering {
         builder_(builder),
         stage_(stage),
         train_(context.scenario->pass == Pass::train),
-        body_(builder.add_body("stage " + std::to_string(stage))),
+        body_(builder.add_body(name_of_body(context, stage))),
         sites_(make_sites(blocks)),
         parameters_(context, builder, body_, sites_) {}
 
@@ -147,8 +154,21 @@ class StageLowering {
       writes_.clear();
       for (Value v : op.reads) reads_.push_back(resolve(site_index, tensors, v, where));
       for (Value v : op.writes) writes_.push_back(resolve(site_index, tensors, v, where));
-      builder_.append(body_, op.op_spec, reads_, writes_, where);
+      builder_.append(body_, op.op_spec, reads_, writes_, where, messages(op, ops, where));
     }
+  }
+
+  std::vector<Message> messages(const BlockOp& op, const std::vector<BlockOp>& ops, const Place& where) const {
+    std::vector<Message> all;
+    if (op.spec.kind != OpKind::point_to_point) return all;
+    const auto index = static_cast<std::size_t>(&op - ops.data()) << 1 | (op.spec.phase == Phase::forward ? 0u : 1u);
+    const auto add = [&](bool send, std::uint8_t peer, const std::vector<std::uint32_t>& tensors) {
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        all.push_back({send, peer, ring_tag(where.layer, where.micro_batch, index, i), tensors[i]});
+    };
+    add(true, op.send_to, reads_);
+    add(false, op.receive_from, writes_);
+    return all;
   }
 
   // --- actions ------------------------------------------------------------------------------------------------
@@ -251,7 +271,7 @@ class StageLowering {
 
   void begin_loss() {
     if (!has_head()) return;
-    const TensorSpec spec = make_spec("loss", {{1, 0}}, DType::fp32, context_.dp_axis, context_.module);
+    const TensorSpec spec = loss_spec(context_);
     loss_ = builder_.view(body_, builder_.tensor_spec(spec),
                           builder_.storage(body_, spec.bytes(), Category::activations, true), 0, {});
     OpSpec fill;
@@ -263,15 +283,16 @@ class StageLowering {
     builder_.append(body_, fill, {}, writes, {});
   }
 
-  // The mean loss over the data-parallel replicas, for the log.
+  // The mean loss over all that share the tokens of the batch, for the log.
   void reduce_loss() {
-    if (!has_head() || context_.dp_axis == 0) return;
+    const AxisMask axes = loss_spec(context_).partial;
+    if (!has_head() || axes == 0) return;
     OpSpec sum;
     sum.kind = OpKind::all_reduce;
     sum.phase = Phase::gradient_reduce;
     sum.stream = context_.data_stream;
     sum.module = context_.module;
-    sum.group = builder_.group({"dp", context_.module, {{Axis::dp, 1, context_.plan->grid.degree(Axis::dp)}}});
+    sum.group = builder_.group({axes == context_.dp_axis ? "dp" : "loss", context_.module, whole_axes(context_, axes)});
     sum.label = "loss all-reduce";
     TensorSpec spec = builder_.program().tensor_spec(body_, loss_);
     spec.partial = 0;
@@ -309,24 +330,42 @@ class StageLowering {
 
 }  // namespace
 
+namespace {
+
+// Under a causal mask contiguous shards of the sequence have different work: their ranks have bodies of their own.
+bool work_depends_on_rank(const ModuleContext& context) {
+  return context.ring() > 1 && context.partition() == Partition::contiguous &&
+         context.shape().mask == AttentionMask::causal;
+}
+
+}  // namespace
+
 Program lower(const Scenario& scenario, const Plan& plan, const InterruptFlag* interrupt) {
   ensure(plan.modules.size() == 1, "the lowering takes one module");
   ProgramBuilder builder;
   const ModulePlan& module = plan.modules[0];
   builder.program().grids.push_back(module.grid);
-  const ModuleContext context = make_context(builder, scenario, module);
-  const ModuleBlocks blocks = make_blocks(builder, context);
+  ModuleContext context = make_context(builder, scenario, module);
   const int stages = module.grid.degree(Axis::pp);
-  for (int stage = 0; stage < stages; ++stage) StageLowering(context, builder, blocks, stage).run(interrupt);
-  if (scenario.overlap.tp) {
-    for (Body& body : builder.program().bodies) {
-      check_interrupt(interrupt);
-      hoist_tensor_communication(builder.program(), body, scenario.overlap.depth);
-    }
+  const int variants = work_depends_on_rank(context) ? context.ring() : 1;
+  for (int variant = 0; variant < variants; ++variant) {
+    if (variants > 1) context.sequence_index = variant;
+    const ModuleBlocks blocks = make_blocks(builder, context);
+    for (int stage = 0; stage < stages; ++stage) StageLowering(context, builder, blocks, stage).run(interrupt);
   }
+  for (Body& body : builder.program().bodies) {
+    check_interrupt(interrupt);
+    if (scenario.overlap.tp) hoist_tensor_communication(builder.program(), body, context.tensor_stream, scenario.overlap.depth);
+    const int ahead = context.tsp() > 1 ? context.layout().tsp.prefetch : scenario.overlap.cp ? 1 : 0;
+    if (ahead == 0 || context.sequence_axes == 0) continue;
+    hoist_visitors(builder.program(), body, context.context_stream, ahead);
+    if (context.tsp() > 1) hoist_visitors(builder.program(), body, context.weight_stream, ahead);
+  }
+  const Axis ring = context.tsp() > 1 ? Axis::tsp : Axis::cp;
   std::vector<std::uint32_t>& body_of_rank = builder.program().body_of_rank;
   for (int rank = 0; rank < plan.ranks; ++rank) {
-    body_of_rank.push_back(static_cast<std::uint32_t>(module.grid.coordinate(rank, Axis::pp)));
+    const int variant = variants > 1 ? module.grid.coordinate(rank, ring) : 0;
+    body_of_rank.push_back(static_cast<std::uint32_t>(variant * stages + module.grid.coordinate(rank, Axis::pp)));
   }
   return builder.take();
 }

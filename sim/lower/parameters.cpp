@@ -20,17 +20,26 @@ ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& bui
     : context_(context), builder_(builder), body_(body), train_(context.scenario->pass == Pass::train) {
   const int dp = context.plan->grid.degree(Axis::dp);
   const int instances = context.layout().optimizer_instances;
-  sharded_ = train_ && context.layout().zero == 1 && dp / instances > 1;
-  shards_ = sharded_ ? dp / instances : 1;
-  if (train_ && dp > 1) {
-    dp_group_ = builder.group({"dp", context.module, {{Axis::dp, 1, dp}}});
+  std::vector<AxisPattern> all = whole_axes(context, context.data_axes);
+  int replicas = 1;
+  for (const AxisPattern& p : all) replicas *= p.count;
+  sharded_ = train_ && context.layout().zero == 1 && replicas / instances > 1;
+  shards_ = sharded_ ? replicas / instances : 1;
+  if (train_ && replicas > 1) {
+    const char* name = context.data_axes == context.dp_axis ? "dp" : "dp cp";
+    dp_group_ = builder.group({name, context.module, all});
     if (sharded_) {
-      shard_group_ = instances == 1 ? dp_group_ : builder.group({"dp shard", context.module, {{Axis::dp, 1, shards_}}});
+      shard_patterns_ = all;
       if (instances > 1) {
-        instance_group_ = builder.group({"dp instances", context.module, {{Axis::dp, shards_, instances}}});
+        shard_patterns_.back().count = dp / instances;  // dp is the last axis
+        instance_group_ = builder.group({"dp instances", context.module, {{Axis::dp, dp / instances, instances}}});
       }
+      std::erase_if(shard_patterns_, [](const AxisPattern& p) { return p.count == 1; });
+      shard_group_ =
+          instances == 1 ? dp_group_ : builder.group({std::string(name) + " shard", context.module, shard_patterns_});
     }
   }
+  model_axis_ = static_cast<AxisMask>(context.tp_axis | context.tsp_axis);
   for (const Site& site : sites) {
     weights_.emplace_back(site.block->parameters.size());
     gradients_.emplace_back(site.block->parameters.size());
@@ -56,7 +65,7 @@ ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& bui
         if (!share_tied(item)) make_bucket({item}, sites);
         continue;
       }
-      Open& o = open[context.tp_axis != 0 && !sharded_over(parameter.spec, context.tp_axis) ? 1 : 0];
+      Open& o = open[is_replicated(parameter.spec) ? 1 : 0];
       o.items.push_back(item);
       o.parameters += parameter.spec.elements();
       if (o.parameters >= limit) close(o);
@@ -66,6 +75,11 @@ ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& bui
       close(open[1]);
     }
   }
+}
+
+// Over the ranks that share the weights.
+bool ParameterStore::is_replicated(const TensorSpec& spec) const {
+  return model_axis_ != 0 && !sharded_over(spec, model_axis_);
 }
 
 // Embedding and head on one rank hold one table.
@@ -83,8 +97,8 @@ bool ParameterStore::share_tied(const Item& item) {
 
 std::uint32_t ParameterStore::flat(const Bucket& bucket, const std::string& name, std::int64_t size, DType dtype,
                                    AxisMask partial, std::uint32_t storage, bool shard) {
-  const AxisMask shards = shard ? context_.dp_axis : AxisMask{0};
-  const AxisMask axes = static_cast<AxisMask>(shards | (bucket.replicated ? AxisMask{0} : context_.tp_axis));
+  const AxisMask shards = shard ? context_.data_axes : AxisMask{0};
+  const AxisMask axes = static_cast<AxisMask>(shards | (bucket.replicated ? AxisMask{0} : model_axis_));
   const std::uint32_t spec = builder_.tensor_spec(make_spec(name, {{size, axes}}, dtype, partial, context_.module));
   return builder_.view(body_, spec, storage, 0, {}, shards);
 }
@@ -98,7 +112,7 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
   bucket.chunk = sites[items[0].site].chunk;
   bucket.tied = parameter_of(items[0]).tied;
   bucket.tied_parameter = items[0].parameter;
-  bucket.replicated = context_.tp_axis != 0 && !sharded_over(parameter_of(items[0]).spec, context_.tp_axis);
+  bucket.replicated = is_replicated(parameter_of(items[0]).spec);
   bucket.first_site = items.back().site;
   for (const Item& item : items) bucket.parameters += parameter_of(item).spec.elements();
   bucket.parameters = (bucket.parameters + shards_ - 1) / shards_ * shards_;
@@ -195,20 +209,24 @@ void ParameterStore::reduce(std::size_t index) {
   if (bucket.replicated && context_.sequence_parallel()) {
     all_reduce(bucket, "replicated gradient all-reduce", context_.tp_group, context_.tp_axis);
   }
+  if (bucket.replicated && context_.tsp_axis != 0) {
+    all_reduce(bucket, "replicated gradient all-reduce", context_.sequence_group, context_.tsp_axis);
+  }
   if (sharded_) {
     TensorSpec shard = builder_.program().tensor_spec(body_, bucket.reduced);
     shard.name += " shard";
     shard.dimensions[0].size /= shards_;
-    shard.dimensions[0].sharded_over = static_cast<AxisMask>(shard.dimensions[0].sharded_over | context_.dp_axis);
+    shard.dimensions[0].sharded_over = static_cast<AxisMask>(shard.dimensions[0].sharded_over | context_.data_axes);
     // Behind an instance's own reduce-scatter the sum over the instances is still missing.
-    if (instance_group_ == no_group) shard.partial = without(shard.partial, context_.dp_axis);
+    shard.partial = without(shard.partial, instance_group_ == no_group ? context_.data_axes
+                                                                       : without(context_.data_axes, context_.dp_axis));
     bucket.reduced = collective(OpKind::reduce_scatter, "gradient reduce-scatter", shard_group_, bucket.reduced, shard,
-                                context_.dp_axis, bucket.chunk);
+                                context_.data_axes, bucket.chunk);
     if (instance_group_ != no_group) {
       all_reduce(bucket, "gradient all-reduce over instances", instance_group_, context_.dp_axis);
     }
-  } else if (context_.dp_axis != 0) {
-    all_reduce(bucket, "gradient all-reduce", dp_group_, context_.dp_axis);
+  } else if (context_.data_axes != 0) {
+    all_reduce(bucket, "gradient all-reduce", dp_group_, context_.data_axes);
   }
 }
 
@@ -228,14 +246,9 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
   for (const Bucket& bucket : buckets_) {
     if (!bucket.tied || count_tied) reads.push_back(bucket.reduced);
   }
-  Group group{"norm", context_.module, {}};
-  group.patterns.reserve(3);
-  const auto axis = [&](Axis a, AxisMask mask, int count) {
-    if (mask != 0 && count > 1) group.patterns.push_back({a, 1, count});
-  };
-  axis(Axis::tp, context_.tp_axis, context_.tp());
-  axis(Axis::dp, context_.dp_axis, shards_);
-  axis(Axis::pp, context_.pp_axis, context_.plan->grid.degree(Axis::pp));
+  Group group{"norm", context_.module, whole_axes(context_, model_axis_)};
+  group.patterns.insert(group.patterns.end(), shard_patterns_.begin(), shard_patterns_.end());
+  for (const AxisPattern& p : whole_axes(context_, context_.pp_axis)) group.patterns.push_back(p);
   TensorSpec spec = make_spec("gradient norm²", {{1, 0}}, DType::fp32, group.axes(), context_.module);
   const std::uint32_t own =
       builder_.transient(body_, builder_.tensor_spec(spec), Category::workspace, {});

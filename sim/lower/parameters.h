@@ -3,9 +3,10 @@
 //
 // As in Megatron-LM's distributed data parallel, parameters are laid out in flat buffers in the order in which their
 // gradients become ready (last layer first) and cut into buckets of `bucket_parameters` or more. A bucket holds only
-// parameters that are sharded, or only such that are replicated, over tensor parallelism; a tied embedding table has a bucket
-// of its own. ZeRO-1 (Rajbhandari et al. 1910.02054): each rank of the DP group (of its optimizer instance) owns a
-// contiguous shard of every bucket.
+// parameters that are sharded, or only such that are replicated, over tp or tsp; a tied embedding table has a bucket
+// of its own. The DP group spans dp and cp, whose ranks hold the same parameters, as Megatron-LM's does. ZeRO-1
+// (Rajbhandari et al. 1910.02054): each rank of that group (of its optimizer instance) owns a contiguous shard of every
+// bucket.
 #pragma once
 
 #include <vector>
@@ -63,6 +64,7 @@ class ParameterStore {
   };
 
   bool share_tied(const Item& item);
+  bool is_replicated(const TensorSpec& spec) const;
   void make_bucket(const std::vector<Item>& items, const std::vector<Site>& sites);
   // A view of a bucket's storage as a whole, or the shard of the rank.
   std::uint32_t flat(const Bucket& bucket, const std::string& name, std::int64_t size, DType dtype, AxisMask partial,
@@ -80,6 +82,8 @@ class ParameterStore {
   bool train_;
   bool sharded_;          // ZeRO-1 over more than one rank
   int shards_ = 1;        // ranks of one optimizer instance's shard group
+  AxisMask model_axis_ = 0;                  // tp or tsp, over which weights are sharded
+  std::vector<AxisPattern> shard_patterns_;  // of an instance's ranks, when sharded
   std::uint16_t dp_group_ = no_group;
   std::uint16_t shard_group_ = no_group;
   std::uint16_t instance_group_ = no_group;

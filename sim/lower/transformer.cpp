@@ -1,139 +1,15 @@
 #include "sim/lower/transformer.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 
+#include "sim/lower/context_parallel.h"
+#include "sim/lower/folded.h"
+#include "sim/lower/layer_parts.h"
 #include "sim/lower/tensor_parallel.h"
 
 namespace meshweave {
 
 namespace {
-
-// A linear layer's weight [outputs, inputs] and, where the shape has one, its bias.
-struct Linear {
-  Value weight = no_value;
-  Value bias = no_value;
-};
-
-// `packed`: the outputs of the parts that the weight holds side by side; empty for one.
-Linear column_parallel(BlockRecorder& r, const std::string& name, std::int64_t outputs, std::int64_t inputs, bool bias,
-                       const std::vector<std::int64_t>& packed) {
-  const ModuleContext& c = r.context();
-  std::array<std::int64_t, 3> rows{};
-  std::transform(packed.begin(), packed.end(), rows.begin(), [&](std::int64_t part) { return c.tp_sharded(part).size; });
-  Linear linear;
-  linear.weight = r.parameter(name + ".weight", {c.tp_sharded(outputs), {inputs, 0}}, false, rows);
-  if (bias) linear.bias = r.parameter(name + ".bias", {c.tp_sharded(outputs)}, false, rows);
-  return linear;
-}
-
-Linear row_parallel(BlockRecorder& r, const std::string& name, std::int64_t outputs, std::int64_t inputs, bool bias) {
-  const ModuleContext& c = r.context();
-  Linear linear;
-  linear.weight = r.parameter(name + ".weight", {{outputs, 0}, c.tp_sharded(inputs)});
-  if (bias) linear.bias = r.parameter(name + ".bias", {{outputs, 0}});
-  return linear;
-}
-
-// x·Wᵀ (+ bias) into `outputs`.
-void matmul(BlockRecorder& r, const std::string& label, Value x, const Linear& linear, std::vector<Value> outputs) {
-  OpAttributes attributes;
-  std::vector<Value> reads{x, linear.weight};
-  if (linear.bias != no_value) {
-    attributes.bias = true;
-    reads.push_back(linear.bias);
-  }
-  r.op(OpKind::matmul, label, std::move(reads), std::move(outputs), attributes);
-}
-
-Value norm(BlockRecorder& r, const std::string& name, Value x) {
-  const ModuleContext& c = r.context();
-  const bool layer_norm = c.shape().norm == Norm::layer_norm;
-  OpAttributes attributes;
-  attributes.norm = c.shape().norm;
-  std::vector<Value> reads{x, r.parameter(name + ".weight", {{c.shape().hidden, 0}})};
-  if (layer_norm) reads.push_back(r.parameter(name + ".bias", {{c.shape().hidden, 0}}));
-  const Value y = r.local_like(name, x);
-  // Mean and reciprocal deviation per token, or the reciprocal root mean square alone.
-  const Value statistics =
-      r.local(name + ".statistics", c.local_tokens({{layer_norm ? 2 : 1, 0}}), DType::fp32);
-  r.block().values[statistics].secondary = true;
-  r.op(OpKind::norm, name, std::move(reads), {y, statistics}, attributes);
-  return y;
-}
-
-// out = residual + dropout(y + bias).
-Value residual_add(BlockRecorder& r, const std::string& name, const std::string& label, Value residual, Value y,
-                   Value bias) {
-  const ModuleContext& c = r.context();
-  OpAttributes attributes;
-  attributes.dropout = c.shape().dropout;
-  std::vector<Value> reads{residual, y};
-  if (bias != no_value) {
-    attributes.bias = true;
-    reads.push_back(bias);
-  }
-  const Value out = r.local_like(name, residual);
-  std::vector<Value> writes{out};
-  if (c.shape().dropout > 0) {
-    const Value mask = r.local_like(name + ".mask", out);
-    r.block().values[mask].spec.dtype = DType::uint8;
-    r.block().values[mask].secondary = true;
-    writes.push_back(mask);
-  }
-  r.op(OpKind::residual_add, label, std::move(reads), std::move(writes), attributes);
-  return out;
-}
-
-// dropout(x), with its mask; x itself when the shape has no dropout.
-Value dropout(BlockRecorder& r, const std::string& name, Value x, ReEmit re_emit) {
-  const ModuleContext& c = r.context();
-  if (c.shape().dropout == 0) return x;
-  OpAttributes attributes;
-  attributes.dropout = c.shape().dropout;
-  const Value y = r.local_like(name, x);
-  const Value mask = r.local_like(name + ".mask", x);
-  BlockValue& m = r.block().values[mask];
-  m.spec.dtype = DType::uint8;
-  m.secondary = true;
-  m.re_emit = r.block().values[y].re_emit = re_emit;
-  r.op(OpKind::dropout, name, {x}, {y, mask}, attributes);
-  return y;
-}
-
-Value fused_attention(BlockRecorder& r, Value q, Value k, Value v) {
-  const ModuleContext& c = r.context();
-  OpAttributes attributes;
-  attributes.mask = c.shape().mask;
-  attributes.dropout = c.shape().dropout;
-  attributes.scale = 1.0 / std::sqrt(static_cast<double>(c.shape().head_dim));
-  const Value context = r.local_like("context", q);
-  const Value lse =
-      r.local("log-sum-exp", c.tokens({c.tp_sharded(c.shape().heads)}), DType::fp32);
-  r.block().values[lse].secondary = true;
-  r.block().values[lse].re_emit = ReEmit::selective;
-  r.op(OpKind::attention, "attention", {q, k, v}, {context, lse}, attributes);
-  return context;
-}
-
-Value unfused_attention(BlockRecorder& r, Value q, Value k, Value v) {
-  const ModuleContext& c = r.context();
-  OpAttributes attributes;
-  attributes.mask = c.shape().mask;
-  attributes.scale = 1.0 / std::sqrt(static_cast<double>(c.shape().head_dim));
-  const Value scores = r.local("scores", c.tokens({c.tp_sharded(c.shape().heads), {c.shape().sequence, 0}}),
-                               c.activation_type());
-  const Value probabilities = r.local_like("probabilities", scores);
-  r.block().values[scores].re_emit = r.block().values[probabilities].re_emit = ReEmit::selective;
-  r.op(OpKind::batched_matmul, "scores", {q, k}, {scores}, attributes);
-  r.op(OpKind::softmax, "softmax", {scores}, {probabilities}, attributes);
-  const Value dropped = dropout(r, "attention dropout", probabilities, ReEmit::selective);
-  const Value context = r.local_like("context", q);
-  attributes.batched = BatchedForm::context;
-  r.op(OpKind::batched_matmul, "context", {dropped, v}, {context}, attributes);
-  return context;
-}
 
 // norm1 → qkv → rope → attention → projection → residual
 Value attention_part(BlockRecorder& r, Value x) {
@@ -155,7 +31,7 @@ Value attention_part(BlockRecorder& r, Value x) {
     q = q_turned;
     k = k_turned;
   }
-  const Value context = s.fused_attention ? fused_attention(r, q, k, v) : unfused_attention(r, q, k, v);
+  const Value context = attention_over_shards(r, q, k, v);
   const Linear projection = row_parallel(r, "projection", s.hidden, s.q_size(), s.biases == Biases::all);
   const Value partial = r.local("projection partial", c.tokens({{s.hidden, 0}}), type, c.tp_axis);
   matmul(r, "projection", context, {projection.weight, no_value}, {partial});
@@ -185,7 +61,18 @@ Value mlp_part(BlockRecorder& r, Value x) {
   return residual_add(r, "hidden", "mlp residual", x, narrowed, fc2.bias);
 }
 
-Dimension vocabulary_rows(const ModuleContext& c) { return c.tp_sharded(c.shape().padded_vocabulary(c.tp())); }
+// The table of the vocabulary: a rank's rows, or under the folded axis all of them, gathered from their owners.
+Value vocabulary_table(BlockRecorder& r, const std::string& name, bool tied) {
+  const ModuleContext& c = r.context();
+  const Dimension rows = c.weight_sharded(c.shape().padded_vocabulary(c.tp() * c.tsp()));
+  const Value own = r.parameter(name, {rows, {c.shape().hidden, 0}}, tied);
+  return c.tsp() > 1 ? gathered_weight(r, own, name) : own;
+}
+
+// The features of logits.
+Dimension vocabulary_columns(const ModuleContext& c) {
+  return c.tp_sharded(c.shape().padded_vocabulary(c.tp() * c.tsp()));
+}
 
 TensorSpec token_spec(const ModuleContext& c, const std::string& name) {
   return make_spec(name, c.tokens(), DType::int64, 0, c.module);
@@ -198,12 +85,17 @@ TensorSpec hidden_spec(const ModuleContext& context) {
                    context.module);
 }
 
+TensorSpec loss_spec(const ModuleContext& context) {
+  return make_spec("loss", {{1, 0}}, DType::fp32, static_cast<AxisMask>(context.dp_axis | context.sequence_axes),
+                   context.module);
+}
+
 Block record_layer(const ModuleContext& context) {
   Block block;
   block.name = "layer";
   BlockRecorder r(context, block);
   const Value x = r.input(hidden_spec(context));
-  block.output = mlp_part(r, attention_part(r, x));
+  block.output = context.tsp() > 1 ? folded_mlp(r, folded_attention(r, x)) : mlp_part(r, attention_part(r, x));
   return block;
 }
 
@@ -213,8 +105,7 @@ Block record_embedding(const ModuleContext& context) {
   block.name = "embedding";
   BlockRecorder r(context, block);
   const Value ids = r.external(Role::token_ids, token_spec(context, "token ids"));
-  const Value table =
-      r.parameter("embedding.weight", {vocabulary_rows(context), {s.hidden, 0}}, s.tied_embeddings);
+  const Value table = vocabulary_table(r, "embedding.weight", s.tied_embeddings);
   const Value partial = r.local("embedding partial", context.tokens({{s.hidden, 0}}), context.activation_type(),
                                 context.tp_axis);
   r.op(OpKind::embedding, "embedding", {ids, table}, {partial});
@@ -238,9 +129,8 @@ Block record_head(const ModuleContext& context) {
   BlockRecorder r(context, block);
   const Value x = r.input(hidden_spec(context));
   const Value normed = enter_tensor_parallel(r, norm(r, "final norm", x), "final norm");
-  const Value table = r.parameter(s.tied_embeddings ? "embedding.weight" : "output.weight",
-                                  {vocabulary_rows(context), {s.hidden, 0}}, s.tied_embeddings);
-  const Value logits = r.local("logits", context.tokens({vocabulary_rows(context)}), context.activation_type());
+  const Value table = vocabulary_table(r, s.tied_embeddings ? "embedding.weight" : "output.weight", s.tied_embeddings);
+  const Value logits = r.local("logits", context.tokens({vocabulary_columns(context)}), context.activation_type());
   matmul(r, "logits", normed, {table, no_value}, {logits});
 
   const Value local_max = r.local("local maximum", context.tokens(), DType::fp32);
@@ -253,7 +143,7 @@ Block record_head(const ModuleContext& context) {
   const Value local_sums = r.local("local sums", pair, DType::fp32, context.tp_axis);
   r.op(OpKind::cross_entropy_sum, "exponentials", {logits, maximum, labels}, {exponentials, local_sums});
   const Value sums = all_reduce_tensor(r, local_sums, ReduceOp::sum, "sums", "logit sums");
-  const Value loss = r.external(Role::loss, make_spec("loss", {{1, 0}}, DType::fp32, context.dp_axis, context.module));
+  const Value loss = r.external(Role::loss, loss_spec(context));
   OpAttributes attributes;
   attributes.scale = context.loss_scale;
   r.op(OpKind::cross_entropy_loss, "loss", {sums, maximum, loss}, {loss}, attributes);

@@ -12,6 +12,9 @@ namespace meshweave {
 // The activation between blocks: [sequence, batch, hidden], a sequence share under sequence parallelism.
 TensorSpec hidden_spec(const ModuleContext& context);
 
+// The sum over the rank's tokens.
+TensorSpec loss_spec(const ModuleContext& context);
+
 Block record_embedding(const ModuleContext& context);
 Block record_layer(const ModuleContext& context);
 // Final norm, logits over the vocabulary shard, cross entropy with its two all-reduces (Megatron-LM's

@@ -11,7 +11,10 @@ std::size_t combine(std::size_t seed, std::uint64_t value) { return mix_bits(see
 
 std::size_t hash_of(const TensorSpec& spec) {
   std::size_t h = stream_key(spec.name);
-  for (const Dimension& d : spec.dimensions) h = combine(h, static_cast<std::uint64_t>(d.size) << 8 | d.sharded_over);
+  for (const Dimension& d : spec.dimensions) {
+    h = combine(h, static_cast<std::uint64_t>(d.size) << 8 | d.sharded_over);
+    h = combine(h, static_cast<std::uint64_t>(static_cast<std::uint16_t>(d.visit)) << 16 | d.zigzag);
+  }
   return combine(h, static_cast<std::uint64_t>(spec.pieces) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 | static_cast<std::uint64_t>(spec.partial) << 8 |
                         spec.module);
 }

@@ -4,33 +4,52 @@ namespace meshweave {
 
 namespace {
 
-// A rank's index along several axes, and their common length; the axis of the higher number is the major one,
-// except that tensor parallelism is minor to all.
-std::pair<std::int64_t, std::int64_t> index_along(const ProcessGrid& grid, int rank, AxisMask axes) {
+// A rank's index along several axes, and their common length.
+std::pair<std::int64_t, std::int64_t> index_along(const ProcessGrid& grid, int rank, AxisMask axes,
+                                                  bool tp_is_major) {
   std::int64_t index = 0;
   std::int64_t length = 1;
-  for (int a = axis_count - 1; a >= 0; --a) {
-    const Axis axis = static_cast<Axis>(a);
-    if ((axes & mask_of(axis)) == 0) continue;
+  const auto add = [&](Axis axis) {
+    if ((axes & mask_of(axis)) == 0) return;
     index = index * grid.degree(axis) + grid.coordinate(rank, axis);
     length *= grid.degree(axis);
-  }
+  };
+  if (tp_is_major) add(Axis::tp);
+  for (int a = axis_count - 1; a > 0; --a) add(static_cast<Axis>(a));
+  if (!tp_is_major) add(Axis::tp);
   return {index, length};
+}
+
+std::int64_t visited(const Dimension& dimension, std::int64_t own, std::int64_t length) {
+  if (dimension.visit > 0) return dimension.visit - 1;
+  return (own + dimension.visit + length) % length;  // visit ≥ −length
+}
+
+// The row of the sequence that row `row` of the zigzag order over `parts` parts is.
+std::int64_t zigzag_row(std::int64_t row, std::int64_t rows, std::int64_t parts) {
+  const std::int64_t chunk = rows / (2 * parts);
+  const std::int64_t part = row / (2 * chunk);
+  const std::int64_t within = row % (2 * chunk);
+  return within < chunk ? part * chunk + within : (2 * parts - 1 - part) * chunk + within - chunk;
 }
 
 }  // namespace
 
 std::int64_t Geometry::whole_row(std::int64_t row) const {
-  if (spec->pieces > 1) return start[0] + row / run_rows() * run_stride() + row % run_rows();
-  if (spec->packed[0] == 0) return start[0] + row;
-  const std::int64_t shard = start[0] / spec->dimensions[0].size;
-  std::int64_t before = 0;  // rows of the parts before, in the whole
-  for (const std::int64_t part : spec->packed) {
-    if (row < part) return before + shard * part + row;
-    row -= part;
-    before += part * shards;
+  if (spec->packed[0] != 0) {
+    const std::int64_t shard = start[0] / spec->dimensions[0].size;
+    std::int64_t before = 0;  // rows of the parts before, in the whole
+    for (const std::int64_t part : spec->packed) {
+      if (row < part) return before + shard * part + row;
+      row -= part;
+      before += part * shards;
+    }
+    return before + row;
   }
-  return before + row;
+  const std::int64_t stored =
+      spec->pieces > 1 ? start[0] + row / run_rows() * run_stride + row % run_rows() : start[0] + row;
+  const std::int64_t parts = spec->dimensions[0].zigzag;
+  return parts > 1 ? zigzag_row(stored, whole[0], parts) : stored;
 }
 
 std::int64_t Geometry::whole_index(std::int64_t element) const {
@@ -53,28 +72,34 @@ Geometry geometry_of(const Program& program, const Body& body, int rank, std::ui
   if (t.offset_axes != 0) {
     // Of an optimizer instance's shards there are fewer than the axis is long: the storage bounds them.
     const auto [first, last] = program.byte_range(body, tensor);
-    g.offset +=
-        index_along(grid, rank, t.offset_axes).first % ((last - first) / g.spec->bytes()) * g.spec->bytes();
+    g.offset += index_along(grid, rank, t.offset_axes, false).first % ((last - first) / g.spec->bytes()) *
+                g.spec->bytes();
   }
   for (std::size_t d = 0; d < g.spec->rank; ++d) {
     const Dimension& dimension = g.spec->dimensions[d];
-    const auto [index, length] = index_along(grid, rank, dimension.sharded_over);
+    const auto [own, length] = index_along(grid, rank, dimension.sharded_over, d > 0);
+    const std::int64_t index = visited(dimension, own, length);
     g.start[d] = index * dimension.size;
     g.whole[d] = length * dimension.size;
     if (d == 0) g.shards = static_cast<int>(length);
   }
+  // A chunk of a transient tensor that begins with its storage, which holds the rank's part; its place counts in
+  // chunks.
+  const Storage& storage = body.storages[t.storage];
   if (g.spec->pieces > 1) {
-    // A chunk of a transient tensor that begins with its storage; its place counts in chunks.
+    const std::int64_t rows = g.spec->dimensions[0].size;
     const std::int64_t chunk_bytes = g.spec->bytes();
-    g.whole[0] = g.spec->dimensions[0].size * (body.storages[t.storage].bytes / chunk_bytes);
-    g.start[0] = t.offset / chunk_bytes * g.run_rows();
-  } else if (!body.storages[t.storage].persistent && body.storages[t.storage].bytes > g.spec->bytes()) {
-    // A chunk of a sequence share.
+    const std::int64_t part = rows * (storage.bytes / chunk_bytes);
+    g.first_row = t.offset / chunk_bytes * g.run_rows();
+    g.run_stride = part / g.spec->pieces;
+    g.start[0] = g.start[0] / rows * part + g.first_row;
+    g.whole[0] = g.shards * part;
+  } else if (!storage.persistent && storage.bytes > g.spec->bytes()) {
     const std::int64_t rows = g.spec->dimensions[0].size;
     const std::int64_t row_bytes = g.spec->bytes() / rows;
-    const std::int64_t share = body.storages[t.storage].bytes / row_bytes;
-    g.start[0] = g.start[0] / rows * share + t.offset / row_bytes;
-    g.whole[0] = g.shards * share;
+    const std::int64_t part = storage.bytes / row_bytes;
+    g.start[0] = g.start[0] / rows * part + t.offset / row_bytes;
+    g.whole[0] = g.shards * part;
   }
   return g;
 }

@@ -14,12 +14,13 @@ std::string_view name_of(Category category) {
 
 std::string_view name_of(OpKind kind) {
   constexpr std::string_view names[] = {
-      "matmul",           "bias-gradient",     "attention",         "attention-backward",   "batched-matmul",
+      "matmul",           "bias-gradient",     "attention",         "attention-backward",   "attention-merge",
+      "batched-matmul",
       "softmax",          "softmax-backward",  "dropout",           "dropout-backward",     "norm",
       "norm-backward",    "norm-weight-gradient", "activation",     "activation-backward",  "rope",
       "rope-backward",    "residual-add",      "add",               "embedding",            "embedding-gradient",
       "position-add",     "position-gradient", "cross-entropy-max", "cross-entropy-sum",    "cross-entropy-loss",
-      "cross-entropy-backward", "slice",       "concat",            "cast",                 "fill",
+      "cross-entropy-backward", "slice",       "concat",            "reorder",           "cast",                 "fill",
       "gradient-norm",    "clip",              "adam",              "copy-to-host",         "copy-to-device",
       "all-reduce",       "all-gather",        "reduce-scatter",    "reduce",               "broadcast",
       "all-to-all",       "point-to-point"};
@@ -56,6 +57,20 @@ std::pair<std::int64_t, std::int64_t> Program::byte_range(const Body& body, std:
   // A shard may be one of an optimizer instance's, which are fewer than the axis is long: the storage bounds it.
   const std::int64_t last = t.offset + spec.bytes() * copies;
   return {t.offset, std::min(last, body.storages[t.storage].bytes)};
+}
+
+bool accumulates(const Program& program, const OpSpec& spec) {
+  if (is_collective(spec.kind)) return spec.reads.size() == 2 * spec.writes.size();
+  if (spec.reads.empty()) return false;
+  const int last = program.tensor_specs[spec.reads.back()].rank;
+  switch (spec.kind) {
+    case OpKind::matmul: return spec.attributes.matmul == MatmulForm::weight_gradient ? last <= 2 : last > 2;
+    case OpKind::bias_gradient: return last == 1;
+    case OpKind::embedding_gradient: return spec.reads.size() == 3;
+    case OpKind::norm_weight_gradient:
+    case OpKind::position_gradient: return true;
+    default: return false;
+  }
 }
 
 }  // namespace meshweave

@@ -44,12 +44,27 @@ struct Storage {
   bool persistent = false;
 };
 
-// Local extent of one dimension, and the axes that shard the global one (cp major, tp minor when both do).
+// Local extent of one dimension, and the axes that shard the global one. Of the axes of a sequence (dimension 0) tp is
+// the minor one, of those of features the major one; the others are major by their number.
 struct Dimension {
   std::int64_t size = 1;
   AxisMask sharded_over = 0;
+  // Which part a rank holds. 0: that of its own index. r + 1: part r (a visitor from a fixed owner). −s: the part of
+  // index own − s, cyclically (a visitor that came s hops along a ring; the own part visits with s = the length). A rank
+  // sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
+  std::int16_t visit = 0;
+  // Rows are in zigzag order over this many parts: of 2n chunks of the sequence part p holds p and 2n − 1 − p. 0: in
+  // the order of the sequence.
+  std::uint16_t zigzag = 0;
   bool operator==(const Dimension&) const = default;
 };
+// The visit of part `part`, whoever holds it, and of the part that came `hops` along a ring of `length`.
+constexpr std::int16_t visit_of_part(int part) { return static_cast<std::int16_t>(part + 1); }
+constexpr std::int16_t visit_of_hops(int hops, int length) {
+  return static_cast<std::int16_t>(hops == 0 ? -length : -hops);
+}
+// The axes over which a contraction with this dimension leaves a partial sum.
+constexpr AxisMask contracted_axes(const Dimension& d) { return d.visit == 0 ? d.sharded_over : AxisMask{0}; }
 
 constexpr int max_dimensions = 4;
 
@@ -93,10 +108,12 @@ enum class OpKind : std::uint8_t {
   // compute
   matmul,                // MatmulForm; forward: reads x, W[, bias], writes one or several y (the concatenation of
                          // their last dimensions is the product); data_gradient: reads dy…, W, writes dx;
-                         // weight_gradient: reads dy…, x, dW, writes dW (accumulates in place)
-  bias_gradient,         // reads dy…, db, writes db (accumulates)
+                         // weight_gradient: reads dy…, x, writes dW. Where the result is read too, behind all
+                         // others, the product is added to it (accumulates())
+  bias_gradient,         // reads dy…[, db], writes db (accumulates where it reads it)
   attention,             // fused: reads q, k, v, writes o[, log-sum-exp][, mask]
   attention_backward,    // reads do, q, k, v, o, lse[, mask], writes dq, dk, dv
+  attention_merge,       // reads o, lse, o', lse' of the same queries over other keys, writes o, lse over both
   batched_matmul,        // unfused attention, BatchedForm
   softmax,               // reads scores, writes probabilities
   softmax_backward,      // reads dp, p, writes ds
@@ -112,7 +129,7 @@ enum class OpKind : std::uint8_t {
   residual_add,          // reads residual, y[, bias], writes out[, mask]: out = residual + dropout(y + bias)
   add,                   // reads two or more tensors, writes their sum
   embedding,             // reads ids, table, writes y (partial over the axes that shard the vocabulary)
-  embedding_gradient,    // reads dy, ids, dtable, writes dtable (accumulates)
+  embedding_gradient,    // reads dy, ids[, dtable], writes dtable (accumulates where it reads it)
   position_add,          // reads x, table, writes x + table[position]
   position_gradient,     // reads dy, dtable, writes dtable (accumulates)
   cross_entropy_max,     // reads logits, writes the local maximum per token
@@ -121,6 +138,7 @@ enum class OpKind : std::uint8_t {
   cross_entropy_backward,  // reads exp, sums, labels, writes dlogits × scale
   slice,                 // reads x, writes the rank's own part along dimension `dimension`
   concat,                // reads parts, writes them joined along `dimension`
+  reorder,               // reads x, writes its rows in another order (Dimension::zigzag)
   cast,                  // reads x, writes x in another dtype
   fill,                  // writes a constant (0)
   gradient_norm,         // reads gradients, writes Σ of squares (replicated tensors count on coordinate 0 only)
@@ -128,13 +146,14 @@ enum class OpKind : std::uint8_t {
   adam,                  // reads gradient, main parameter, m, v, writes main parameter, m, v, parameter
   copy_to_host,
   copy_to_device,
-  // communication; operands are the rank's own input and output
+  // communication; operands are the rank's own inputs and outputs, as many of each: several are one call (coalesced).
+  // Where the outputs are read behind the inputs, the results are added to what they hold (accumulates()).
   all_reduce,
   all_gather,
   reduce_scatter,
-  reduce,
+  reduce,                // the root's result; other members write nothing
   broadcast,
-  all_to_all,
+  all_to_all,            // splits `dimension` over the members, joins along `joined`
   point_to_point,        // a batch of messages posted together: reads what is sent, writes what is received
 };
 std::string_view name_of(OpKind);
@@ -167,9 +186,12 @@ struct OpAttributes {
   Norm norm = Norm::layer_norm;
   AttentionMask mask = AttentionMask::causal;
   bool bias = false;            // matmul, residual_add: the last read operand is a bias
-  std::uint8_t dimension = 0;   // all_gather, reduce_scatter, slice, concat: the dimension that changes
+  std::uint8_t dimension = 0;   // all_gather, reduce_scatter, all_to_all, slice, concat: the dimension that changes
+  std::uint8_t joined = 0;      // all_to_all: the dimension that grows
+  std::uint8_t stripes = 1;     // point_to_point: links of a node's full mesh that a message is split over
   std::int16_t root = 0;        // reduce, broadcast: position of the root in the group
   double dropout = 0;
+  double visible = -1;          // attention: share of the (query, key) pairs that the mask shows; < 0: the mask's own
   double scale = 1;             // cross entropy: 1 / global token count; attention: softmax scale
   double limit = 0;             // clip: largest norm
   AdamSettings adam;
@@ -210,13 +232,18 @@ struct Op {
 struct Message {
   bool send = false;
   std::uint8_t peer = 0;   // index into Program::peers
-  std::uint32_t tag = 0;   // virtual stage boundary, micro-batch and direction, see message_tag()
+  std::uint64_t tag = 0;   // see message_tag() and ring_tag()
   std::uint32_t tensor = 0;
 };
 // boundary: the global virtual stage that sends forward or receives backward.
-constexpr std::uint32_t message_tag(int boundary, int micro_batch, bool backward) {
-  return (static_cast<std::uint32_t>(micro_batch) << 12 | static_cast<std::uint32_t>(boundary) << 1) |
-         static_cast<std::uint32_t>(backward);
+constexpr std::uint64_t message_tag(int boundary, int micro_batch, bool backward) {
+  return static_cast<std::uint64_t>(micro_batch) << 12 | static_cast<std::uint64_t>(boundary) << 1 |
+         static_cast<std::uint64_t>(backward);
+}
+// Along a ring: `op` is the how-manieth of its block, `operand` of the op.
+constexpr std::uint64_t ring_tag(int layer, int micro_batch, std::size_t op, std::size_t operand) {
+  return std::uint64_t{1} << 62 | static_cast<std::uint64_t>(micro_batch) << 40 |
+         static_cast<std::uint64_t>(layer + 1) << 24 | static_cast<std::uint64_t>(op) << 4 | operand;
 }
 
 enum class StreamKind : std::uint8_t { compute, tensor, pipeline, data, boundary, copy_out, copy_in };
@@ -292,5 +319,9 @@ struct Program {
   // Bytes [first, last) of its storage that the tensor may occupy on any rank of the body.
   std::pair<std::int64_t, std::int64_t> byte_range(const Body& body, std::uint32_t tensor) const;
 };
+
+// Whether the result of a product, a gradient or a collective is added to what the written operand holds, which is then
+// read behind all others. Weights have at most two dimensions, activations more.
+bool accumulates(const Program& program, const OpSpec& spec);
 
 }  // namespace meshweave

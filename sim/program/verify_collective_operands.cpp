@@ -16,7 +16,18 @@ class CollectiveOperands : public OperandExpectations {
   }
 
  private:
+  // Several operands are as many collectives in one call.
   void check() {
+    for (operand_ = 0; operand_ < writes(); ++operand_) check_one();
+    if (!accumulates(program(), spec())) return;
+    for (std::size_t i = 0; i < writes(); ++i) {
+      expect(spec().reads[writes() + i] == spec().writes[i], [&] {
+        return fmt::format("writes {} but accumulates {}", out(i).name, in(writes() + i).name);
+      });
+    }
+  }
+
+  void check_one() {
     switch (spec().kind) {
       case OpKind::all_reduce:
       case OpKind::reduce:
@@ -34,43 +45,70 @@ class CollectiveOperands : public OperandExpectations {
     }
   }
 
+  const TensorSpec& own() const { return in(operand_); }
+  const TensorSpec& result() const { return out(operand_); }
+
   void reduction() {
-    expect_same_shape(in(0), out(0));
+    // A gradient that visitors made goes to its owner.
+    if (spec().kind == OpKind::reduce) {
+      expect_same_part(own(), result());
+    } else {
+      expect_same_shape(own(), result());
+    }
     expect_summed();
   }
 
   void all_gather() {
-    expect_whole(in(0));
-    expect_partial(out(0), 0);
-    expect_type(out(0), in(0).dtype);
-    expect_parts(in(0), out(0));
+    expect_whole(own());
+    expect_partial(result(), 0);
+    expect_type(result(), own().dtype);
+    expect_parts(own(), result());
   }
 
   void reduce_scatter() {
-    expect_parts(out(0), in(0));
+    expect_parts(result(), own());
     expect_summed();
   }
 
   void broadcast() {
-    expect_whole(in(0));
-    expect_partial(out(0), 0);
-    expect_same_shape(in(0), out(0));
-    expect_type(out(0), in(0).dtype);
+    expect_whole(own());
+    expect_partial(result(), 0);
+    expect_same_part(own(), result());
+    expect_type(result(), own().dtype);
   }
 
+  // The same shape, but that one side may be a visitor.
+  void expect_same_part(const TensorSpec& a, const TensorSpec& b) {
+    bool same = a.rank == b.rank;
+    for (std::size_t i = 0; same && i < a.rank; ++i)
+      same = size(a, i) == size(b, i) && sharded(a, i) == sharded(b, i);
+    expect_fit(same, a, b);
+  }
+
+  // Every member brings its part along `joined` whole along `dimension`, and takes the other way round.
   void all_to_all() {
-    expect_whole(in(0));
-    expect_partial(out(0), 0);
-    expect_fit(in(0).elements() == out(0).elements(), in(0), out(0));
-    expect_type(out(0), in(0).dtype);
+    const std::size_t split = spec().attributes.dimension;
+    const std::size_t joined_along = spec().attributes.joined;
+    expect_whole(own());
+    expect_partial(result(), 0);
+    expect_type(result(), own().dtype);
+    expect_fit(own().elements() == result().elements(), own(), result());
+    if (split == joined_along) return;
+    const auto changes = [&](const TensorSpec& whole, const TensorSpec& part, std::size_t d) {
+      return size(part, d) * members() == size(whole, d) &&
+             sharded(part, d) == joined(sharded(whole, d), summed_axes());
+    };
+    expect_fit(own().rank == result().rank && changes(own(), result(), split) &&
+                   changes(result(), own(), joined_along),
+               own(), result());
   }
 
   // A sum is taken over axes that the operand is partial over, and removes those that the group covers whole;
   // of an axis that it covers in part (optimizer instances, first and last stage) the lowering says when the
   // sum is whole.
   void expect_summed() {
-    const TensorSpec& x = in(0);
-    const TensorSpec& y = out(0);
+    const TensorSpec& x = own();
+    const TensorSpec& y = result();
     expect_type(y, x.dtype);
     if (spec().attributes.reduce == ReduceOp::max) {
       expect_whole(x);
@@ -81,8 +119,10 @@ class CollectiveOperands : public OperandExpectations {
       return fmt::format("sums {} over {}, which is partial over {}", x.name, names_of(summed_axes()),
                          names_of(x.partial));
     });
-    const AxisMask open = without(summed_axes(), covered_axes());
-    const AxisMask left = without(x.partial, covered_axes());
+    // Pipeline ranks that share a table contribute different parts to the gradient that is added to.
+    const AxisMask pipeline = accumulates(program(), spec()) ? mask_of(Axis::pp) : AxisMask{0};
+    const AxisMask open = joined(without(summed_axes(), covered_axes()), without(pipeline, x.partial));
+    const AxisMask left = joined(without(x.partial, covered_axes()), without(pipeline, x.partial));
     expect(without(y.partial, open) == without(left, open) && without(y.partial, left) == 0, [&] {
       return fmt::format("{} is marked partial over {} (what is left of {})", y.name, names_of(y.partial),
                          names_of(left));
@@ -98,6 +138,8 @@ class CollectiveOperands : public OperandExpectations {
                    (sharded(whole, d) & covered_axes()) == 0,
                part, whole);
   }
+
+  std::size_t operand_ = 0;
 
   const Group& group() const { return program().groups[spec().group]; }
 

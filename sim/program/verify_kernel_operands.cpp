@@ -18,6 +18,13 @@ AxisMask feature_axes(const TensorSpec& t) {
   return axes;
 }
 
+std::int16_t visit_of_features(const TensorSpec& t) {
+  for (std::size_t i = 2; i < t.rank; ++i) {
+    if (t.dimensions[i].visit != 0) return t.dimensions[i].visit;
+  }
+  return 0;
+}
+
 std::int64_t features(const TensorSpec& t) {
   std::int64_t n = 1;
   for (std::size_t i = 2; i < t.rank; ++i) n *= size(t, i);
@@ -44,6 +51,8 @@ class KernelOperands : public OperandExpectations {
         return attention(0);
       case OpKind::attention_backward:
         return attention_backward();
+      case OpKind::attention_merge:
+        return attention_merge();
       case OpKind::batched_matmul:
         return batched_matmul();
       case OpKind::dropout:
@@ -86,6 +95,8 @@ class KernelOperands : public OperandExpectations {
         return slice();
       case OpKind::concat:
         return concat();
+      case OpKind::reorder:
+        return reorder();
       case OpKind::softmax:
       case OpKind::softmax_backward:
         return elementwise();
@@ -125,6 +136,24 @@ class KernelOperands : public OperandExpectations {
     expect_partial(t, joined(contribution, static_cast<AxisMask>(t.partial & pipeline)));
   }
 
+  // Operands read, an accumulated result left out.
+  std::size_t inputs() const { return reads() - (accumulates(program(), spec()) ? 1 : 0); }
+
+  // A parameter's gradient: added to the main gradient, or of a visitor and made anew.
+  void expect_gradient(AxisMask contribution) {
+    if (inputs() < reads()) return expect_accumulation(reads() - 1, 0, contribution);
+    expect_partial(out(0), contribution);
+  }
+
+  // The result of a product, which is added to where it is read too.
+  void expect_result(AxisMask partial) {
+    expect_partial(out(0), partial);
+    if (inputs() == reads()) return;
+    expect_same_shape(in(reads() - 1), out(0));
+    expect_partial(in(reads() - 1), partial);
+    expect_type(in(reads() - 1), out(0).dtype);
+  }
+
   void elementwise() {
     expect_all_whole();
     for (std::size_t i = 0; i < reads(); ++i) expect_same_shape(in(i), out(0));
@@ -150,7 +179,8 @@ class KernelOperands : public OperandExpectations {
   // The columns of W [outputs, inputs] are contracted with the features of x, its rows are the features of y.
   void expect_features(const TensorSpec& weight, std::size_t dimension, std::int64_t count, AxisMask axes,
                        const TensorSpec& activation) {
-    expect_fit(weight.rank == 2 && size(weight, dimension) == count && sharded(weight, dimension) == axes,
+    expect_fit(weight.rank == 2 && size(weight, dimension) == count && sharded(weight, dimension) == axes &&
+                   (axes == 0 || weight.dimensions[dimension].visit == visit_of_features(activation)),
                activation, weight);
   }
 
@@ -159,13 +189,14 @@ class KernelOperands : public OperandExpectations {
     const TensorSpec& weight = in(1);
     expect_whole(weight);
     expect_features(weight, 1, features(x), feature_axes(x), x);
-    const AxisMask partial = joined(x.partial, sharded(weight, 1));
+    const AxisMask partial = joined(x.partial, contracted_axes(weight.dimensions[1]));
     std::int64_t outputs = 0;
     for (std::size_t i = 0; i < writes(); ++i) {
       expect_same_tokens(x, out(i));
       expect_partial(out(i), partial);
       outputs += features(out(i));
     }
+    if (inputs() < reads()) expect_result(partial);
     expect_features(weight, 0, outputs, feature_axes(out(0)), out(0));
     if (!spec().attributes.bias) return;
     expect_fit(in(2).rank == 1 && in(2).dimensions[0] == weight.dimensions[0], in(2), weight);
@@ -173,43 +204,43 @@ class KernelOperands : public OperandExpectations {
   }
 
   void matmul_data_gradient() {
-    const TensorSpec& weight = in(reads() - 1);
+    const TensorSpec& weight = in(inputs() - 1);
     expect_whole(weight);
     std::int64_t outputs = 0;
-    for (std::size_t i = 0; i + 1 < reads(); ++i) {
+    for (std::size_t i = 0; i + 1 < inputs(); ++i) {
       expect_same_tokens(in(i), out(0));
       expect_partial(in(i), in(0).partial);
       outputs += features(in(i));
     }
     expect_features(weight, 0, outputs, feature_axes(in(0)), in(0));
     expect_features(weight, 1, features(out(0)), feature_axes(out(0)), out(0));
-    expect_partial(out(0), joined(in(0).partial, sharded(weight, 0)));
+    expect_result(joined(in(0).partial, contracted_axes(weight.dimensions[0])));
   }
 
   void matmul_weight_gradient() {
-    const TensorSpec& x = in(reads() - 2);
+    const TensorSpec& x = in(inputs() - 1);
     const TensorSpec& weight = out(0);
     expect_whole(x);
     expect_features(weight, 1, features(x), feature_axes(x), x);
     std::int64_t outputs = 0;
-    for (std::size_t i = 0; i + 2 < reads(); ++i) {
+    for (std::size_t i = 0; i + 1 < inputs(); ++i) {
       expect_same_tokens(in(i), x);
       expect_partial(in(i), in(0).partial);
       outputs += features(in(i));
     }
     expect_features(weight, 0, outputs, feature_axes(in(0)), in(0));
-    expect_accumulation(reads() - 1, 0, joined(in(0).partial, token_axes(x)));
+    expect_gradient(joined(in(0).partial, token_axes(x)));
   }
 
   void bias_gradient() {
     std::int64_t outputs = 0;
-    for (std::size_t i = 0; i + 1 < reads(); ++i) {
+    for (std::size_t i = 0; i < inputs(); ++i) {
       expect_partial(in(i), in(0).partial);
       outputs += features(in(i));
     }
     expect_fit(out(0).rank == 1 && size(out(0), 0) == outputs && sharded(out(0), 0) == feature_axes(in(0)),
                in(0), out(0));
-    expect_accumulation(reads() - 1, 0, joined(in(0).partial, token_axes(in(0))));
+    expect_gradient(joined(in(0).partial, token_axes(in(0))));
   }
 
   // Operands q, k, v from `first` on: [s, b, heads, d], where several query heads may share a key-value head.
@@ -236,12 +267,25 @@ class KernelOperands : public OperandExpectations {
   }
 
   void attention_backward() {
-    expect_all_whole();
+    for (std::size_t i = 0; i < reads(); ++i) expect_whole(in(i));
+    expect_partial(out(0), 0);
+    // Each rank has the gradients that its own queries contribute.
+    for (std::size_t i = 1; i < 3; ++i)
+      expect_partial(out(i), without(token_axes(in(1)), token_axes(in(2))));
     expect_heads(1);
     expect_same_shape(in(0), in(1));
     expect_same_shape(in(4), in(1));
     expect_log_sum_exp(in(5), in(1));
     for (std::size_t i = 0; i < 3; ++i) expect_same_shape(out(i), in(1 + i));
+  }
+
+  void attention_merge() {
+    expect_all_whole();
+    for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
+      expect_same_shape(in(i), out(0));
+      expect_log_sum_exp(in(i + 1), out(0));
+    }
+    expect_log_sum_exp(out(1), out(0));
   }
 
   // `all` is [s, b, heads, s of the keys].
@@ -361,7 +405,7 @@ class KernelOperands : public OperandExpectations {
     expect_type(in(1), DType::int64);
     expect_same_tokens(in(1), in(0));
     expect_fit(out(0).rank == 2 && size(out(0), 1) == features(in(0)), out(0), in(0));
-    expect_accumulation(2, 0, joined(in(0).partial, token_axes(in(0))));
+    expect_gradient(joined(in(0).partial, token_axes(in(0))));
   }
 
   // The rows of a position table serve the whole sequence, of which the rank may hold a share.
@@ -428,6 +472,14 @@ class KernelOperands : public OperandExpectations {
       sum += size(in(i), d);
     }
     expect_fit(sum == size(out(0), d), in(0), out(0));
+  }
+
+  // The same rows in another order.
+  void reorder() {
+    expect_same_but(in(0), out(0), 0);
+    expect_fit(size(in(0), 0) == size(out(0), 0) && sharded(in(0), 0) == sharded(out(0), 0), in(0), out(0));
+    expect_partial(out(0), in(0).partial);
+    expect_type(out(0), in(0).dtype);
   }
 
   void gradient_norm() {

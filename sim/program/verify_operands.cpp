@@ -20,19 +20,21 @@ Arity arity_of(const OpSpec& spec) {
     case OpKind::matmul:
       switch (spec.attributes.matmul) {
         case MatmulForm::forward:
-          return {spec.attributes.bias ? 3u : 2u, spec.attributes.bias ? 3u : 2u, 1, any};
+          return {spec.attributes.bias ? 3u : 2u, spec.attributes.bias ? 4u : 3u, 1, any};
         case MatmulForm::data_gradient:
           return {2, any, 1, 1};
         case MatmulForm::weight_gradient:
-          return {3, any, 1, 1};
+          return {2, any, 1, 1};
       }
       return {0, any, 0, any};
     case OpKind::bias_gradient:
-      return {2, any, 1, 1};
+      return {1, any, 1, 1};
     case OpKind::attention:
       return {3, 3, 1, 3};
     case OpKind::attention_backward:
       return {6, 7, 3, 3};
+    case OpKind::attention_merge:
+      return {4, 4, 1, 2};
     case OpKind::batched_matmul:
       return {2, 2, 1, 1};
     case OpKind::dropout:
@@ -51,7 +53,7 @@ Arity arity_of(const OpSpec& spec) {
     case OpKind::add:
       return {2, any, 1, 1};
     case OpKind::embedding_gradient:
-      return {3, 3, 1, 1};
+      return {2, 3, 1, 1};
     case OpKind::softmax_backward:
     case OpKind::dropout_backward:
     case OpKind::activation_backward:
@@ -77,6 +79,13 @@ Arity arity_of(const OpSpec& spec) {
       return {4, any, 3, any};
     case OpKind::point_to_point:
       return {0, any, 0, any};
+    case OpKind::all_reduce:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+    case OpKind::reduce:
+    case OpKind::broadcast:
+    case OpKind::all_to_all:
+      return {1, any, 1, any};
     default:
       return {1, 1, 1, 1};
   }
@@ -90,6 +99,8 @@ std::string fault_of(const Program& program, const OpSpec& spec) {
   if (reads < arity.fewest_reads || reads > arity.most_reads) return fmt::format("reads {} operands", reads);
   if (writes < arity.fewest_writes || writes > arity.most_writes)
     return fmt::format("writes {} operands", writes);
+  if (is_collective(spec.kind) && reads != writes && reads != 2 * writes)
+    return fmt::format("reads {} operands and writes {}", reads, writes);
   if (!is_collective(spec.kind)) {
     return spec.group == no_group ? kernel_fault(program, spec) : "has a group but is no collective";
   }

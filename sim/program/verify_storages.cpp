@@ -12,7 +12,7 @@ constexpr std::uint32_t never = 0xffffffff;
 // The outputs that exist for a later reader only: log-sum-exp, statistics, dropout masks.
 bool is_secondary(OpKind kind, std::size_t output) {
   const bool has_secondary = kind == OpKind::attention || kind == OpKind::norm || kind == OpKind::dropout ||
-                             kind == OpKind::residual_add;
+                             kind == OpKind::residual_add || kind == OpKind::attention_merge;
   return has_secondary && output > 0;
 }
 
@@ -129,11 +129,15 @@ class StorageCheck {
            static_cast<int>(op_of_write_[reused]));
   }
 
-  // A transient storage holds one tensor, except that a communication may work in place.
+  // A transient storage holds one tensor, except that a communication or a sum may work in place.
   bool may_not_follow(std::uint32_t tensor, std::uint32_t before) const {
     if (storage_of(tensor).persistent || same_identity(tensor, before)) return false;
-    return !is_communication(program_.spec(body_.ops[op_]).kind) ||
-           !reads_storage(body_.tensors[tensor].storage);
+    return !works_in_place(program_.spec(body_.ops[op_])) || !reads_storage(body_.tensors[tensor].storage);
+  }
+
+  bool works_in_place(const OpSpec& spec) const {
+    return is_communication(spec.kind) || spec.kind == OpKind::attention_merge || spec.kind == OpKind::add ||
+           accumulates(program_, spec);
   }
 
   bool reads_storage(std::uint32_t storage) const {

@@ -12,7 +12,10 @@ class Operands {
   Operands(const Program& program, const OpSpec& spec) : program_(program), spec_(spec) {}
 
   const TensorSpec& read(std::size_t i) const { return program_.tensor_specs[spec_.reads[i]]; }
-  const TensorSpec& last_read() const { return read(spec_.reads.size() - 1); }
+  // The k-th from the end of those read, an accumulated result left out.
+  const TensorSpec& read_from_end(std::size_t k) const {
+    return read(spec_.reads.size() - k - (accumulates(program_, spec_) ? 1 : 0));
+  }
   const TensorSpec& write(std::size_t i) const { return program_.tensor_specs[spec_.writes[i]]; }
 
   std::int64_t read_bytes() const { return sum_of_bytes(spec_.reads); }
@@ -45,7 +48,7 @@ Work matmul_work(const Operands& operands, const OpSpec& spec) {
       break;
     }
     case MatmulForm::data_gradient: {
-      const TensorSpec& weight = operands.last_read();
+      const TensorSpec& weight = operands.read_from_end(1);
       work.n = size_of(weight, 1);
       work.k = size_of(weight, 0);
       work.m = operands.write(0).elements() / work.n;
@@ -53,7 +56,7 @@ Work matmul_work(const Operands& operands, const OpSpec& spec) {
     }
     case MatmulForm::weight_gradient: {
       const TensorSpec& weight = operands.write(0);
-      const TensorSpec& input = operands.read(spec.reads.size() - 2);
+      const TensorSpec& input = operands.read_from_end(1);
       work.m = size_of(weight, 0);
       work.n = size_of(weight, 1);
       work.k = input.elements() / work.n;
@@ -79,14 +82,19 @@ Work attention_shape(const TensorSpec& query, const TensorSpec& key) {
   return work;
 }
 
+double visible_share(const OpSpec& spec) {
+  if (spec.attributes.visible >= 0) return spec.attributes.visible;
+  return spec.attributes.mask == AttentionMask::causal ? 0.5 : 1.0;
+}
+
 // Fused attention is two products forward (scores, context) and five backward (scores again, dp, dv, dq, dk).
 Work attention_work(const Operands& operands, const OpSpec& spec) {
   const bool backward = spec.kind == OpKind::attention_backward;
   const std::size_t query = backward ? 1 : 0;
   Work work = attention_shape(operands.read(query), operands.read(query + 1));
   const double products = backward ? 5 : 2;
-  const double visible = spec.attributes.mask == AttentionMask::causal ? 0.5 : 1.0;
-  work.flops = products * visible * pair_flops(work);
+  work.visible = visible_share(spec);
+  work.flops = products * work.visible * pair_flops(work);
   return work;
 }
 
@@ -140,7 +148,10 @@ std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
     }
     case OpKind::embedding_gradient: {
       const TensorSpec& dy = operands.read(0);
-      return dy.bytes() + operands.read(1).bytes() + 2 * bytes_as(dy, operands.write(0).dtype);
+      const TensorSpec& table = operands.write(0);
+      const std::int64_t touched = 2 * bytes_as(dy, table.dtype);
+      // A fresh table is zeroed first.
+      return dy.bytes() + operands.read(1).bytes() + touched + (spec.reads.size() == 3 ? 0 : table.bytes());
     }
     case OpKind::position_add: {
       const TensorSpec& x = operands.read(0);
@@ -182,7 +193,10 @@ Work work_of(const Program& program, const OpSpec& spec) {
 }
 
 std::int64_t input_bytes(const Program& program, const OpSpec& spec) {
-  return Operands(program, spec).read_bytes();
+  const std::size_t inputs = accumulates(program, spec) ? spec.writes.size() : spec.reads.size();
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < inputs; ++i) bytes += program.tensor_specs[spec.reads[i]].bytes();
+  return bytes;
 }
 
 std::int64_t output_bytes(const Program& program, const OpSpec& spec) {

@@ -5,6 +5,8 @@
 // 4·b·a·d·s²/2 forward, 2.5 times that backward; unfused attention computes all pairs. Every other kernel is
 // bound by memory and counts none.
 //
+// On a shard of the sequence the share of visible pairs is that of the rank's tokens (OpAttributes::visible).
+//
 // Traffic is every operand once (fused attention: its operands only; a tensor that is accumulated into is read and
 // written). Look-ups (embeddings, positions) and slices touch their rows only, host copies count what crosses.
 //
@@ -25,6 +27,7 @@ struct Work {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   // Attention: sequence lengths and head dimension.
   std::int64_t q_length = 0, kv_length = 0, head_dim = 0;
+  double visible = 1;  // share of the (query, key) pairs that are computed
 };
 
 Work work_of(const Program& program, const OpSpec& spec);

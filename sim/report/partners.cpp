@@ -3,7 +3,7 @@
 namespace meshweave {
 namespace {
 
-std::uint64_t message_key(std::uint32_t tag, bool send) { return 2 * std::uint64_t{tag} + (send ? 1 : 0); }
+std::uint64_t message_key(std::uint64_t tag, bool send) { return 2 * tag + (send ? 1 : 0); }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ std::uint32_t Partners::op_at_peer(int rank, std::uint32_t op, int peer) const {
   return no_op;
 }
 
-std::uint32_t Partners::op_of_message(std::size_t body, std::uint32_t tag, bool send) const {
+std::uint32_t Partners::op_of_message(std::size_t body, std::uint64_t tag, bool send) const {
   const auto found = bodies_[body].messages.find(message_key(tag, send));
   return found == bodies_[body].messages.end() ? no_op : found->second;
 }

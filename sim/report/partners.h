@@ -20,7 +20,7 @@ class Partners {
   // The op of `peer` that communicates with op `op` of `rank`; no_op where there is none.
   std::uint32_t op_at_peer(int rank, std::uint32_t op, int peer) const;
   // The op of `body` that sends (or receives) the message with this tag; no_op where there is none.
-  std::uint32_t op_of_message(std::size_t body, std::uint32_t tag, bool send) const;
+  std::uint32_t op_of_message(std::size_t body, std::uint64_t tag, bool send) const;
 
  private:
   struct OfBody {

@@ -31,6 +31,14 @@ std::string hint_for_ranks(const Cluster& cluster, std::int64_t fixed, std::int6
   return ways.empty() ? "" : fmt::format("use {}", fmt::join(ways, ", or "));
 }
 
+// "tp 2 · cp 4 · pp 2", sequence axes only where there are any.
+std::string degrees_text(const ModuleLayout& layout) {
+  std::string text = fmt::format("tp {}", layout.tp);
+  if (layout.cp.degree > 1) text += fmt::format(" · cp {}", layout.cp.degree);
+  if (layout.tsp.degree > 1) text += fmt::format(" · tsp {}", layout.tsp.degree);
+  return text + fmt::format(" · pp {}", layout.pp);
+}
+
 // The ranks of the module are those of the cluster; dp fills them when it is left open. False when they do not fit.
 bool resolve_ranks(const Cluster& cluster, ModuleLayout& layout, const std::string& at, const ReportAt& report) {
   const std::size_t before = report.count();
@@ -42,26 +50,30 @@ bool resolve_ranks(const Cluster& cluster, ModuleLayout& layout, const std::stri
   if (report.count() != before) return false;
   layout.rank_count = cluster.ranks();
 
-  const std::int64_t fixed = std::int64_t{layout.tp} * layout.pp;
+  const std::int64_t fixed = layout.model_ranks();
   if (layout.dp == 0) {
     if (ranks % fixed == 0) {
       layout.dp = static_cast<int>(ranks / fixed);
       return true;
     }
-    report(at, fmt::format("tp {} · pp {} = {} does not divide the {}", layout.tp, layout.pp, fixed, describe(cluster)));
+    report(at, fmt::format("{} = {} does not divide the {}", degrees_text(layout), fixed, describe(cluster)));
     return false;
   }
   const std::int64_t product = fixed * layout.dp;
   if (product == ranks) return true;
-  report(at, fmt::format("tp {} · pp {} · dp {} = {}, but the cluster has {}", layout.tp, layout.pp, layout.dp, product,
+  report(at, fmt::format("{} · dp {} = {}, but the cluster has {}", degrees_text(layout), layout.dp, product,
                          describe(cluster)),
          hint_for_ranks(cluster, fixed, product));
   return false;
 }
 
 void check_order(const ModuleLayout& layout, const std::string& at, const ReportAt& report) {
-  const std::array<std::pair<std::string_view, int>, 5> degrees{
-      {{"tp", layout.tp}, {"cp", layout.cp}, {"ep", layout.ep}, {"dp", layout.dp}, {"pp", layout.pp}}};
+  const std::array<std::pair<std::string_view, int>, 6> degrees{{{"tp", layout.tp},
+                                                                 {"cp", layout.cp.degree},
+                                                                 {"tsp", layout.tsp.degree},
+                                                                 {"ep", layout.ep},
+                                                                 {"dp", layout.dp},
+                                                                 {"pp", layout.pp}}};
   std::vector<std::string_view> named;
   std::string_view rest = layout.order;
   while (true) {
@@ -78,7 +90,7 @@ void check_order(const ModuleLayout& layout, const std::string& at, const Report
     rest.remove_prefix(dash + 1);
   }
   for (const auto& [axis, degree] : degrees)
-    if (degree > 1 && std::find(named.begin(), named.end(), axis) == named.end())
+    if (degree > 1 && axis != "tsp" && std::find(named.begin(), named.end(), axis) == named.end())
       report(at + "/order", fmt::format("does not name {}, which is {}", axis, degree));
 }
 
@@ -93,15 +105,85 @@ void check_tensor_parallel(const TransformerShape& shape, const ModuleLayout& la
   // Megatron replicates key and value heads when there are fewer than ranks; here each rank has its own.
   divides(shape.kv_heads, "the number of key-value heads,");
   divides(shape.ffn, "ffn =");
-  if (layout.sequence_parallel) divides(shape.sequence, "the sequence (sequence_parallel) of");
+  const std::int64_t share = shape.sequence / layout.cp.degree;  // of a context-parallel rank
+  if (layout.sequence_parallel) divides(share, "the sequence (sequence_parallel) of");
   if (!overlap.tp || tp == 1) return;
   if (!layout.sequence_parallel) {
     report("/overlap/tp", "overlaps the gathers and scatters of sequence parallelism, which is off",
            fmt::format("set {}/sequence_parallel to true, or overlap.tp to false", at));
-  } else if (const std::int64_t pieces = tp * overlap.tp_chunks; shape.sequence % pieces != 0) {
+  } else if (const std::int64_t pieces = tp * overlap.tp_chunks; share % pieces != 0) {
     report("/overlap/tp_chunks", fmt::format("tp {} · {} chunks = {} do not divide the sequence of {}", tp,
-                                             overlap.tp_chunks, pieces, shape.sequence));
+                                             overlap.tp_chunks, pieces, share));
   }
+}
+
+// Ranks that hold chunks p and 2D−1−p of 2D, or one of D parts.
+void check_partition(std::int64_t sequence, std::int64_t degree, Partition partition, const std::string& at,
+                     const ReportAt& report) {
+  const std::int64_t parts = partition == Partition::zigzag ? 2 * degree : degree;
+  if (sequence % parts == 0) return;
+  const std::int64_t below = sequence / parts * parts;
+  report(at, fmt::format("the sequence of {} is not divisible by {} ({} {}; {} is)", sequence,
+                         partition == Partition::zigzag ? "2 · the degree" : "the degree",
+                         partition == Partition::zigzag ? "zigzag chunks:" : "parts:", parts, below > 0 ? below : parts));
+}
+
+void check_context_parallel(const TransformerShape& shape, ModuleLayout& layout, const std::string& at,
+                            const ReportAt& report) {
+  ContextParallel& cp = layout.cp;
+  const bool exchanges = cp.kind == ContextKind::ulysses || cp.kind == ContextKind::ulysses_ring;
+  const std::int64_t own_heads = std::max<std::int64_t>(1, shape.kv_heads / layout.tp);
+  if (cp.kind == ContextKind::ulysses_ring) {
+    if (cp.ulysses == 0) cp.ulysses = static_cast<int>(std::gcd<std::int64_t>(own_heads, cp.degree));
+    if (cp.degree % cp.ulysses != 0) {
+      report(at + "/cp/ulysses", fmt::format("{} does not divide the degree {} ({} do)", cp.ulysses, cp.degree,
+                                             divisors(cp.degree)));
+      return;
+    }
+  } else {
+    const int implied = exchanges ? cp.degree : 1;
+    if (cp.ulysses > 1 && cp.ulysses != implied)
+      report(at + "/cp/ulysses", fmt::format("belongs to the kind \"ulysses-ring\" (the kind is \"{}\")", name_of(cp.kind)));
+    cp.ulysses = implied;
+  }
+  if (cp.degree == 1) return;
+  if (exchanges && own_heads % cp.ulysses != 0)
+    report(at + "/cp", fmt::format("{} ranks do not divide the {} of a tensor-parallel rank, which they exchange ({} do)", cp.ulysses,
+                                   count_text(own_heads, "key-value head"), divisors(own_heads)),
+           "\"ring\" and \"all-gather\" share any number of heads");
+  const bool rings = cp.kind == ContextKind::ring || (cp.kind == ContextKind::ulysses_ring && cp.ring() > 1);
+  if (rings && !shape.fused_attention)
+    report(at + "/cp", "a ring merges the results of fused attention (fused_attention is false)",
+           "\"all-gather\" and \"ulysses\" work with unfused attention");
+  if (layout.keep == Keep::keys_values && cp.kind != ContextKind::all_gather)
+    report(at + "/keep", fmt::format("keys and values of all tokens are kept where they are gathered (cp is \"{}\")", name_of(cp.kind)),
+           "set cp.kind to \"all-gather\", or keep to \"nothing\"");
+  check_partition(shape.sequence / cp.ulysses, cp.ring(), cp.partition, at + "/cp", report);
+  if (shape.sequence % cp.degree != 0)
+    report(at + "/cp", fmt::format("{} does not divide the sequence of {}", cp.degree, shape.sequence));
+}
+
+void check_folded(const Scenario& s, const TransformerShape& shape, const ModuleLayout& layout, const std::string& at,
+                  const ReportAt& report) {
+  const Folded& tsp = layout.tsp;
+  if (tsp.degree == 1) return;
+  const auto divides = [&](std::int64_t n, std::string_view what) {
+    if (n % tsp.degree == 0) return;
+    report(at + "/tsp", fmt::format("{} does not divide {} {} ({} do)", tsp.degree, what, n, divisors(n)));
+  };
+  if (layout.tp > 1 || layout.cp.degree > 1)
+    report(at + "/tsp", fmt::format("takes the place of tp and cp (tp is {}, cp {})", layout.tp, layout.cp.degree),
+           "set tp and cp to 1");
+  divides(shape.heads, "the number of attention heads,");
+  divides(shape.kv_heads, "the number of key-value heads,");
+  divides(shape.ffn, "ffn =");
+  check_partition(shape.sequence, tsp.degree, tsp.partition, at + "/tsp", report);
+  if (s.schedule.defer_weight_gradients)
+    report("/schedule/defer_weight_gradients", "the gradients of folded weights travel with the weights, in the backward itself (must be false)");
+  if (!shape.fused_attention)
+    report(at + "/tsp", "needs fused attention: no rank has the scores of all heads (fused_attention is false)");
+  if (layout.keep == Keep::keys_values)
+    report(at + "/keep", "gathered keys and values are not kept with tsp: they visit head by head");
 }
 
 // Even stages, in which embedding and loss may take the place of a layer.
@@ -200,7 +282,11 @@ void resolve_layout(ScenarioForm& form, const TransformerShape& shape, LayoutFor
                     const ReportAt& report) {
   Scenario& s = form.scenario;
   ModuleLayout& l = layout.layout;
+  check_context_parallel(shape, l, at, report);
   check_tensor_parallel(shape, l, s.overlap, at, report);
+  check_folded(s, shape, l, at, report);
+  if (l.keep != Keep::nothing && l.recompute != Recompute::full)
+    report(at + "/keep", fmt::format("belongs to recompute \"full\" (recompute is \"{}\")", name_of(l.recompute)));
   check_schedule(s.schedule, l, at, report);
   constexpr std::int64_t most_stages = 2047;
   if (std::int64_t{l.pp} * l.vpp > most_stages) {

@@ -16,7 +16,8 @@ constexpr double most_bytes = 0x1p62;          // sums of bytes stay in int64
 // All in double: products of the fields' largest values exceed int64.
 struct Sizes {
   Sizes(const Scenario& s, const TransformerShape& shape, const ModuleLayout& layout)
-      : tp(layout.tp),
+      : tp(layout.tp * layout.tsp.degree),
+        replicas(static_cast<double>(layout.cp.degree)),
         stages(static_cast<double>(layout.pp)),
         layers(static_cast<double>(shape.layers)),
         hidden(static_cast<double>(shape.hidden)),
@@ -37,12 +38,12 @@ struct Sizes {
     return tokens * std::max({hidden, query + 2 * keys, ffn, vocabulary / tp, scores});
   }
 
-  double tp, stages, layers, hidden, query, keys, ffn, vocabulary, sequence, tokens, scores, micro_batches;
+  double tp, replicas, stages, layers, hidden, query, keys, ffn, vocabulary, sequence, tokens, scores, micro_batches;
 };
 
 // What a step takes at least when every op runs at the peak of its device and nothing is repeated.
 double least_compute_s(const Sizes& n, const DeviceModel& device) {
-  const double flops = 2 * n.tokens * n.micro_batches * n.parameters() / (n.tp * n.stages);
+  const double flops = 2 * n.tokens * n.micro_batches * n.parameters() / (n.tp * n.replicas * n.stages);
   return flops / std::max(device.peak_flops_per_s, 1.0);
 }
 

@@ -171,7 +171,7 @@ void FieldReader::integers(const Key& key, std::vector<int>& values, const Integ
 void FieldReader::object(const Key& key, const Visit& visit, std::string_view shorthand) {
   const Json* json = take(key);
   if (!json) return;
-  if (json->is(Json::Kind::string) && !shorthand.empty()) {
+  if ((json->is(Json::Kind::string) || json->is(Json::Kind::integer)) && !shorthand.empty()) {
     Json spelled_out = Json::make_object();
     spelled_out.add(shorthand, *json);
     return read_object(spelled_out, pointer_of(key), overlay_, visit);

@@ -78,7 +78,8 @@ class Fields {
   virtual void text(const Key& key, std::string& value) = 0;
   // A list of integers, or an object that describes them by `instead`.
   virtual void integers(const Key& key, std::vector<int>& values, const IntegerRange& range, const Visit& instead) = 0;
-  // A nested object; a string stands for an object with this one string under `shorthand`, when that is not empty.
+  // A nested object; a string or an integer stands for an object with this one value under `shorthand`, when that is not
+  // empty.
   virtual void object(const Key& key, const Visit& visit, std::string_view shorthand = {}) = 0;
   // A library entry: its name, { "base": name, … }, or all of its fields. `name` receives the entry's name;
   // `fallback` names the entry taken when the key is absent, when it is not empty.

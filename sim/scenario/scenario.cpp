@@ -25,6 +25,40 @@ std::string_view name_of(Recompute recompute) {
   bug("unknown recompute mode");
 }
 
+std::string_view name_of(Partition partition) {
+  switch (partition) {
+    case Partition::zigzag: return "zigzag";
+    case Partition::contiguous: return "contiguous";
+  }
+  bug("unknown partition");
+}
+
+std::string_view name_of(ContextKind kind) {
+  switch (kind) {
+    case ContextKind::ring: return "ring";
+    case ContextKind::all_gather: return "all-gather";
+    case ContextKind::ulysses: return "ulysses";
+    case ContextKind::ulysses_ring: return "ulysses-ring";
+  }
+  bug("unknown kind of context parallelism");
+}
+
+std::string_view name_of(RingKind kind) {
+  switch (kind) {
+    case RingKind::plain: return "plain";
+    case RingKind::striped: return "striped";
+  }
+  bug("unknown ring");
+}
+
+std::string_view name_of(Keep keep) {
+  switch (keep) {
+    case Keep::nothing: return "nothing";
+    case Keep::keys_values: return "keys-values";
+  }
+  bug("unknown kept tensors");
+}
+
 std::string_view name_of(ScheduleKind kind) {
   switch (kind) {
     case ScheduleKind::gpipe: return "gpipe";

@@ -33,19 +33,59 @@ std::string_view name_of(DType);
 enum class Recompute : std::uint8_t { none, selective, full };
 std::string_view name_of(Recompute);
 
-// The parallel layout of one module (design: "Layout of a module"). cp, tsp, ep, etp > 1 are refused by the
-// reader until they are supported.
+// Which tokens a rank of a sequence axis of degree D holds: the p-th of D equal parts, or the chunks p and 2D−1−p of
+// 2D, so that causal attention costs all ranks the same.
+enum class Partition : std::uint8_t { zigzag, contiguous };
+std::string_view name_of(Partition);
+
+enum class ContextKind : std::uint8_t { ring, all_gather, ulysses, ulysses_ring };
+std::string_view name_of(ContextKind);
+
+// Context parallelism: the sequence is sharded, weights are not.
+struct ContextParallel {
+  int degree = 1;
+  ContextKind kind = ContextKind::ring;
+  Partition partition = Partition::zigzag;
+  int ulysses = 1;       // ranks that exchange heads, inside those of the ring; 1 for ring and all-gather
+  bool regather = true;  // all-gather: keys and values are gathered again for the backward
+
+  int ring() const { return degree / ulysses; }  // ranks along the ring, or of the gather
+};
+
+enum class RingKind : std::uint8_t { plain, striped };
+std::string_view name_of(RingKind);
+
+// Tensor and sequence parallelism folded onto one axis (TSP): each rank holds a part of every weight and of the tokens.
+struct Folded {
+  int degree = 1;
+  Partition partition = Partition::zigzag;
+  int prefetch = 1;  // how many weight shards are under way ahead of the one in use; 0: no overlap
+  RingKind ring = RingKind::plain;
+};
+
+// What full recompute saves beside a layer's input.
+enum class Keep : std::uint8_t { nothing, keys_values };
+std::string_view name_of(Keep);
+
+// The parallel layout of one module (design: "Layout of a module"). ep, etp > 1 are refused by the reader until they
+// are supported.
 struct ModuleLayout {
-  int tp = 1, cp = 1, ep = 1, dp = 1, pp = 1;
+  int tp = 1, ep = 1, dp = 1, pp = 1;
+  ContextParallel cp;
+  Folded tsp;
   int vpp = 1;
   bool sequence_parallel = false;
   int zero = 0;                      // 0, or 1: distributed optimizer
   int optimizer_instances = 1;
   Recompute recompute = Recompute::none;
+  Keep keep = Keep::nothing;
   std::vector<int> stages;           // layers per virtual stage, pp·vpp entries in model order; always filled
   int rank_offset = 0;
-  int rank_count = 0;                // tp·cp·dp·pp
-  std::string order = "tp-cp-ep-dp-pp";
+  int rank_count = 0;                // tp·cp·tsp·dp·pp
+  std::string order = "tp-cp-ep-dp-pp";  // tsp takes the place of tp when it is not named
+
+  // Ranks that hold one replica of the parameters, or share its tokens.
+  std::int64_t model_ranks() const { return std::int64_t{tp} * cp.degree * tsp.degree * pp; }
 };
 
 struct Batch {
@@ -65,6 +105,7 @@ struct Overlap {
   bool param_gather = true;          // parameter buckets gathered behind the next forward (ZeRO-1)
   bool tp = false;                   // tensor-parallel matmuls and their gathers/scatters in chunks
   int tp_chunks = 4;
+  bool cp = true;                    // ring steps are under way, and gathers are issued, ahead of their use
   int depth = 1;                     // how many earlier tensor communications a moved one may pass
 };
 

@@ -61,11 +61,31 @@ void rank_fields(Fields& f, ModuleLayout& layout) {
   f.integer({"size", "how many ranks; default: all that follow", Need::derived}, layout.rank_count, degree);
 }
 
+void context_fields(Fields& f, ContextParallel& cp) {
+  f.integer({"degree", "ranks that share a sequence"}, cp.degree, degree);
+  f.choice({"kind", "how attention reaches the keys of other ranks; ulysses-ring: ulysses inside, ring outside"}, cp.kind,
+           {ContextKind::ring, ContextKind::all_gather, ContextKind::ulysses, ContextKind::ulysses_ring});
+  f.choice({"partition", "which tokens a rank holds"}, cp.partition, {Partition::zigzag, Partition::contiguous});
+  f.integer({"ulysses", "ulysses-ring: ranks that exchange heads; default: as many as the heads allow", Need::derived},
+            cp.ulysses, degree);
+  f.flag({"regather", "all-gather: keys and values are gathered again for the backward instead of kept"}, cp.regather);
+}
+
+void folded_fields(Fields& f, Folded& tsp) {
+  f.integer({"degree", "ranks that share weights and sequence"}, tsp.degree, degree);
+  f.choice({"partition", "which tokens a rank holds"}, tsp.partition, {Partition::zigzag, Partition::contiguous});
+  f.integer({"prefetch", "weight shards under way ahead of the one in use; 0: no overlap"}, tsp.prefetch, {0, 64});
+  f.choice({"ring", "of the MLP's weights: one link per hop, or striped over all links of a full mesh"}, tsp.ring,
+           {RingKind::plain, RingKind::striped});
+}
+
 void layout_fields(Fields& f, LayoutForm& form) {
   ModuleLayout& layout = form.layout;
   f.integer({"tp", "tensor parallelism"}, layout.tp, degree);
-  f.only({"cp", "context parallelism"}, 1);
-  f.only({"tsp", "tensor and sequence parallelism folded onto one axis"}, 1);
+  f.object({"cp", "context parallelism: the sequence sharded, weights whole"},
+           [&](Fields& g) { context_fields(g, layout.cp); }, "degree");
+  f.object({"tsp", "tensor and sequence parallelism folded onto one axis"},
+           [&](Fields& g) { folded_fields(g, layout.tsp); }, "degree");
   f.integer({"pp", "pipeline stages"}, layout.pp, {1, 1024});
   f.integer({"vpp", "virtual stages per pipeline rank; above 1: interleaved"}, layout.vpp, {1, 1024});
   f.integer({"dp", "data parallelism; default: fills the ranks", Need::derived}, layout.dp, degree);
@@ -77,6 +97,8 @@ void layout_fields(Fields& f, LayoutForm& form) {
             layout.optimizer_instances, degree);
   f.choice({"recompute", "activations computed again in the backward pass"}, layout.recompute,
            {Recompute::none, Recompute::selective, Recompute::full});
+  f.choice({"keep", "what recompute full saves beside the input of a layer"}, layout.keep,
+           {Keep::nothing, Keep::keys_values});
   f.integers({"stages", "layers of each virtual stage; default: the same for all", Need::derived}, layout.stages,
              {0, 10'000}, [&](Fields& g) { stage_fields(g, form); });
   f.object({"ranks", "the ranks that the module runs on; default: all"}, [&](Fields& g) { rank_fields(g, layout); });
@@ -96,6 +118,7 @@ void overlap_fields(Fields& f, Overlap& overlap) {
   f.flag({"param_gather", "parameters are gathered behind the next forward (zero 1)"}, overlap.param_gather);
   f.flag({"tp", "tensor-parallel matmuls and communication run in chunks, side by side"}, overlap.tp);
   f.integer({"tp_chunks", "chunks of one matmul"}, overlap.tp_chunks, {1, 64});
+  f.flag({"cp", "keys and values of context parallelism are under way ahead of their use"}, overlap.cp);
   f.integer({"depth", "earlier tensor communications that a moved one may pass"}, overlap.depth, {0, 64});
 }
 

@@ -14,9 +14,9 @@
 namespace meshweave {
 
 struct LayoutForm {
-  LayoutForm() { layout.dp = 0; }
+  LayoutForm() { layout.dp = layout.cp.ulysses = 0; }
 
-  ModuleLayout layout;              // dp and rank_count 0 and stages empty: to be filled in
+  ModuleLayout layout;              // dp, cp.ulysses and rank_count 0 and stages empty: to be filled in
   bool embedding_counts = false;    // even stages in which the embedding takes the place of a layer
   bool loss_counts = false;
 };

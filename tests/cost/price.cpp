@@ -43,7 +43,7 @@ struct Example {
 
   Example() {
     builder.stream(StreamKind::compute);
-    builder.program().grids.emplace_back(std::array<int, axis_count>{4, 1, 1, 2, 1}, "tp-dp", 0);
+    builder.program().grids.emplace_back(Degrees{.tp = 4, .dp = 2}, "tp-dp", 0);
     builder.program().body_of_rank.assign(8, 0);
     body = &builder.add_body("all");
   }

@@ -28,7 +28,7 @@ class HandMade {
 
   HandMade(int ranks, Cluster cluster) : ranks_(ranks) {
     program_.costs.cluster = std::move(cluster);
-    builder_.program().grids.emplace_back(std::array<int, axis_count>{1, 1, 1, 1, ranks}, "pp", 0);
+    builder_.program().grids.emplace_back(Degrees{.pp = ranks}, "pp", 0);
     builder_.stream(StreamKind::compute);
     for (const StreamKind kind : {StreamKind::tensor, StreamKind::pipeline, StreamKind::data})
       builder_.stream(kind);

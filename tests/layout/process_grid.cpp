@@ -6,7 +6,7 @@ using namespace meshweave;
 
 namespace {
 //                                    tp cp ep dp pp
-constexpr std::array<int, axis_count> degrees{2, 1, 1, 2, 2};
+constexpr Degrees degrees{.tp = 2, .dp = 2, .pp = 2};
 }  // namespace
 
 TEST_CASE("the first axis of the order varies fastest") {
@@ -22,7 +22,7 @@ TEST_CASE("the first axis of the order varies fastest") {
 }
 
 TEST_CASE("coordinates and rank are inverse") {
-  const ProcessGrid grid({2, 1, 1, 3, 4}, "pp-dp-tp", 5);
+  const ProcessGrid grid(Degrees{.tp = 2, .dp = 3, .pp = 4}, "pp-dp-tp", 5);
   for (int rank = 5; rank < 5 + 24; ++rank) CHECK(grid.rank(grid.coordinates(rank)) == rank);
 }
 
@@ -34,7 +34,7 @@ TEST_CASE("groups follow their patterns") {
 }
 
 TEST_CASE("a pattern of parts: optimizer instances, and first with last stage") {
-  const ProcessGrid grid({1, 1, 1, 4, 3}, "dp-pp", 0);
+  const ProcessGrid grid(Degrees{.dp = 4, .pp = 3}, "dp-pp", 0);
   // Two instances of two contiguous replicas, and the partners across instances.
   CHECK(grid.group(3, {{Axis::dp, 1, 2}}) == std::vector<int>{2, 3});
   CHECK(grid.group(3, {{Axis::dp, 2, 2}}) == std::vector<int>{1, 3});

@@ -34,7 +34,7 @@ void send_to(ProgramBuilder& builder, Body& body, std::uint8_t peer) {
 // both neighbours inside the pipeline.
 Program pipeline() {
   ProgramBuilder builder;
-  builder.program().grids.emplace_back(std::array<int, axis_count>{2, 1, 1, 2, 4}, "tp-dp-pp", 0);
+  builder.program().grids.emplace_back(Degrees{.tp = 2, .dp = 2, .pp = 4}, "tp-dp-pp", 0);
   const std::uint16_t tp = builder.group({"tp", 0, {{Axis::tp, 1, 2}}});
   const std::uint16_t dp = builder.group({"dp", 0, {{Axis::dp, 1, 2}}});
   const std::uint8_t next = builder.peer({0, Axis::pp, 1});
@@ -83,7 +83,7 @@ TEST_CASE("a placement that differs splits the ranks of the groups that it touch
 
 TEST_CASE("groups that no op uses do not tell ranks apart") {
   ProgramBuilder builder;
-  builder.program().grids.emplace_back(std::array<int, axis_count>{4, 1, 1, 1, 1}, "tp", 0);
+  builder.program().grids.emplace_back(Degrees{.tp = 4}, "tp", 0);
   builder.group({"tp", 0, {{Axis::tp, 1, 2}}});
   builder.add_body("idle");
   builder.program().body_of_rank.assign(4, 0);
@@ -162,7 +162,7 @@ TEST_CASE("folding equals the naive refinement on random programs") {
     const int tp = 1 << test::uniform(random, 0, 2), dp = 1 << test::uniform(random, 0, 2);
     const int pp = test::uniform(random, 1, 4);
     ProgramBuilder builder;
-    builder.program().grids.emplace_back(std::array<int, axis_count>{tp, 1, 1, dp, pp}, "tp-dp-pp", 0);
+    builder.program().grids.emplace_back(Degrees{.tp = tp, .dp = dp, .pp = pp}, "tp-dp-pp", 0);
     const std::uint16_t groups[] = {builder.group({"tp", 0, {{Axis::tp, 1, tp}}}),
                                     builder.group({"dp", 0, {{Axis::dp, 1, dp}}})};
     const std::uint8_t peers[] = {builder.peer({0, Axis::pp, 1}), builder.peer({0, Axis::pp, -1})};

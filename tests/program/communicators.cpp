@@ -19,7 +19,7 @@ std::vector<int> members(const Communicators::Of& of, std::uint32_t instance) {
 
 TEST_CASE("the instances of a group are the pattern's member lists, numbered by their first rank") {
   // tp 2 (stride 1), dp 2 (stride 2), pp 3 (stride 4), first rank 4: rank = 4 + tp + 2·dp + 4·pp.
-  const ProcessGrid grid({2, 1, 1, 2, 3}, "tp-dp-pp", 4);
+  const ProcessGrid grid(Degrees{.tp = 2, .dp = 2, .pp = 3}, "tp-dp-pp", 4);
   const Program program = program_on(grid, 18,
                                      {{"tp", 0, {{Axis::tp, 1, 2}}},
                                       {"dp", 0, {{Axis::dp, 1, 2}}},
@@ -53,7 +53,7 @@ TEST_CASE("the instances of a group are the pattern's member lists, numbered by 
 }
 
 TEST_CASE("an instance lists what ProcessGrid::group gives each of its members") {
-  const ProcessGrid grid({2, 1, 1, 8, 2}, "tp-dp-pp", 0);
+  const ProcessGrid grid(Degrees{.tp = 2, .dp = 8, .pp = 2}, "tp-dp-pp", 0);
   const std::vector<std::vector<AxisPattern>> patterns = {{{Axis::tp, 1, 2}},
                                                           {{Axis::dp, 1, 4}},
                                                           {{Axis::dp, 4, 2}},

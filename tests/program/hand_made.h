@@ -12,7 +12,7 @@ class HandMade {
  public:
   HandMade(int tp, int dp, int pp) {
     Program& program = builder_.program();
-    program.grids.emplace_back(std::array<int, axis_count>{tp, 1, 1, dp, pp}, "tp-dp-pp", 0);
+    program.grids.emplace_back(Degrees{.tp = tp, .dp = dp, .pp = pp}, "tp-dp-pp", 0);
     for (int stage = 0; stage < pp; ++stage) builder_.add_body("stage " + std::to_string(stage));
     for (int rank = 0; rank < tp * dp * pp; ++rank) {
       program.body_of_rank.push_back(static_cast<std::uint32_t>(rank / (tp * dp)));

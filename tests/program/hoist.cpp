@@ -17,6 +17,12 @@ namespace {
 const std::vector<Dimension> size{{16, 0}};
 const std::vector<Dimension> shared{{8, mask_of(Axis::tp)}};
 
+std::uint8_t tensor_stream(const Program& program) {
+  std::uint8_t stream = 0;
+  while (program.streams[stream].kind != StreamKind::tensor) ++stream;
+  return stream;
+}
+
 std::vector<std::string> labels(HandMade& p) {
   std::vector<std::string> result;
   for (const Op& op : p.body().ops) result.push_back(p.program().spec(op).label);
@@ -47,7 +53,7 @@ TEST_CASE("a tensor communication moves up behind the op that writes what it rea
   apart(p, "a");
   apart(p, "b");
   gather(p, "gather", x);
-  hoist_tensor_communication(p.program(), p.body(), 0);
+  hoist_tensor_communication(p.program(), p.body(), tensor_stream(p.program()), 0);
   CHECK(labels(p) == std::vector<std::string>{"before", "x", "gather", "a", "b"});
 }
 
@@ -62,11 +68,11 @@ TEST_CASE("it passes as many communications as the depth says, and only with com
   };
   HandMade in_order(2, 1, 1);
   build(in_order);
-  hoist_tensor_communication(in_order.program(), in_order.body(), 0);
+  hoist_tensor_communication(in_order.program(), in_order.body(), tensor_stream(in_order.program()), 0);
   CHECK(labels(in_order) == std::vector<std::string>{"x", "y", "first", "second", "a"});
   HandMade passing(2, 1, 1);
   build(passing);
-  hoist_tensor_communication(passing.program(), passing.body(), 1);
+  hoist_tensor_communication(passing.program(), passing.body(), tensor_stream(passing.program()), 1);
   CHECK(labels(passing) == std::vector<std::string>{"x", "second", "y", "first", "a"});
   // Chunks of one gather: the second could stand before the first, but nothing would run beside it there.
   HandMade chunks(2, 1, 1);
@@ -78,7 +84,7 @@ TEST_CASE("it passes as many communications as the depth says, and only with com
   gather(chunks, "chunk 1", y);
   apart(chunks, "matmul 1");
   chunks.used(x);
-  hoist_tensor_communication(chunks.program(), chunks.body(), 3);
+  hoist_tensor_communication(chunks.program(), chunks.body(), tensor_stream(chunks.program()), 3);
   CHECK(labels(chunks) ==
         std::vector<std::string>{"x", "y", "chunk 0", "chunk 1", "a", "matmul 0", "matmul 1", "use"});
 }
@@ -98,7 +104,7 @@ TEST_CASE("it passes no pipeline or data communication and no op that holds the 
   p.program().op_specs[held].sync = true;
   apart(p, "c");
   gather(p, "behind the host", x);
-  hoist_tensor_communication(p.program(), p.body(), 9);
+  hoist_tensor_communication(p.program(), p.body(), tensor_stream(p.program()), 9);
   CHECK(labels(p) == std::vector<std::string>{"x", "gradient", "exchange", "behind the exchange", "a", "data",
                                               "behind data", "b", "holds", "behind the host", "c"});
 }
@@ -119,7 +125,7 @@ TEST_CASE("no two ops that conflict, and none of another stream, change their or
         });
       });
     };
-    hoist_tensor_communication(program, body, static_cast<int>(seed % 4));
+    hoist_tensor_communication(program, body, tensor_stream(program), static_cast<int>(seed % 4));
     for (std::size_t i = 0; i < body.ops.size(); ++i) {
       for (std::size_t j = i + 1; j < body.ops.size(); ++j) {
         if (body.ops[i].layer < body.ops[j].layer) continue;  // in the order of issue

@@ -19,7 +19,7 @@ TEST_CASE("a tensor dies when compute is ordered after its last reader") {
   // z is read last by 4 and lives to the end. Alive: 4, 6, 7, 3 (x gone), 1 (y gone), with 10 persistent
   // bytes more.
   ProgramBuilder builder;
-  builder.program().grids.emplace_back(std::array<int, axis_count>{1, 1, 1, 1, 1}, "tp", 0);
+  builder.program().grids.emplace_back(Degrees{}, "tp", 0);
   const std::uint8_t tensor = builder.stream(StreamKind::tensor);
   Body& body = builder.add_body("body");
   builder.storage(body, 10, Category::parameters, true);

@@ -32,7 +32,7 @@ inline std::vector<std::uint32_t> some_of(std::mt19937& random, std::size_t tens
 inline Program random_body(unsigned seed) {
   std::mt19937 random(seed);
   ProgramBuilder builder;
-  builder.program().grids.emplace_back(std::array<int, axis_count>{1, 1, 1, 2, 1}, "dp", 0);
+  builder.program().grids.emplace_back(Degrees{.dp = 2}, "dp", 0);
   const StreamKind kinds[] = {StreamKind::compute, StreamKind::tensor, StreamKind::pipeline,
                               StreamKind::data};
   const int streams = uniform(random, 1, 4);

@@ -17,7 +17,7 @@ struct Tiny {
   Body* body = nullptr;
 
   Tiny() {
-    builder.program().grids.emplace_back(std::array<int, axis_count>{1, 1, 1, 1, 1}, "tp", 0);
+    builder.program().grids.emplace_back(Degrees{}, "tp", 0);
     body = &builder.add_body("tiny");
     tensor = builder.stream(StreamKind::tensor);
     data = builder.stream(StreamKind::data);

@@ -5,7 +5,7 @@ namespace meshweave::testing {
 Scenario dense_scenario(const DenseOptions& o) {
   Scenario s;
   s.name = "test";
-  const int ranks = o.tp * o.pp * o.dp;
+  const int ranks = o.tp * o.cp.degree * o.tsp.degree * o.pp * o.dp;
   s.cluster.node.name = "test-node";
   s.cluster.node.gpus = ranks < 8 ? ranks : 8;
   s.cluster.nodes = ranks / s.cluster.node.gpus;
@@ -30,6 +30,9 @@ Scenario dense_scenario(const DenseOptions& o) {
   boost::add_vertex(module, s.model);
   ModuleLayout layout;
   layout.tp = o.tp;
+  layout.cp = o.cp;
+  layout.tsp = o.tsp;
+  layout.keep = o.keep;
   layout.pp = o.pp;
   layout.vpp = o.vpp;
   layout.dp = o.dp;
@@ -50,6 +53,7 @@ Scenario dense_scenario(const DenseOptions& o) {
   s.overlap.tp = o.tp_chunks > 0;
   if (s.overlap.tp) s.overlap.tp_chunks = o.tp_chunks;
   s.overlap.depth = o.depth;
+  s.overlap.cp = o.cp_overlap;
   return s;
 }
 

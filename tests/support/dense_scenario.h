@@ -7,6 +7,9 @@ namespace meshweave::testing {
 
 struct DenseOptions {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
+  ContextParallel cp;
+  Folded tsp;
+  Keep keep = Keep::nothing;
   int layers_per_stage = 1;         // per virtual stage
   int micro_batches = 1;
   std::int64_t micro = 1;
@@ -28,9 +31,10 @@ struct DenseOptions {
   bool grad_reduce = true, param_gather = true;
   int tp_chunks = 0;  // 0: no overlap of tensor parallelism
   int depth = 1;
+  bool cp_overlap = true;
 };
 
-// A cluster of one-GPU-per-rank nodes of 8 H100-like GPUs is assumed; ranks = tp·pp·dp.
+// A cluster of one-GPU-per-rank nodes of 8 H100-like GPUs is assumed; ranks = tp·cp·tsp·pp·dp.
 Scenario dense_scenario(const DenseOptions& options);
 
 }  // namespace meshweave::testing

@@ -35,7 +35,7 @@ class Generator {
     const int dp = uniform(1, 3);
     stages_ = uniform(1, 4);
     const char* orders[] = {"tp-dp-pp", "dp-tp-pp", "tp-pp-dp", "pp-dp-tp"};
-    builder_.program().grids.emplace_back(std::array<int, axis_count>{tp, 1, 1, dp, stages_},
+    builder_.program().grids.emplace_back(Degrees{.tp = tp, .dp = dp, .pp = stages_},
                                           orders[uniform(0, 3)], 0);
     const ProcessGrid& grid = builder_.program().grids[0];
     ranks_ = grid.size();
