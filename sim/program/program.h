@@ -169,6 +169,8 @@ struct OpAttributes {
   bool bias = false;            // matmul, residual_add: the last read operand is a bias
   std::uint8_t dimension = 0;   // all_gather, reduce_scatter, slice, concat: the dimension that changes
   std::int16_t root = 0;        // reduce, broadcast: position of the root in the group
+  std::uint8_t stripes = 1;     // point_to_point: rings of one message each over a node's mesh that the batch stands
+                                // for, every one on a link of its own with 1/stripes of the bytes; equal at both ends
   double dropout = 0;
   double scale = 1;             // cross entropy: 1 / global token count; attention: softmax scale
   double limit = 0;             // clip: largest norm
