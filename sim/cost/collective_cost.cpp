@@ -84,9 +84,12 @@ double many_node_share(const Cluster& cluster, Algorithm algorithm, const Placem
   return std::max(fabric.many_node_floor, 1 - fabric.many_node_loss * (std::log2(p.nodes) - 1));
 }
 
-// Links of a member inside its node that a collective among `per_node` members uses.
-double links_used(const NodeModel& node, int per_node) {
-  return node.fabric == NodeFabric::mesh ? std::max(1, per_node - 1) : 1;
+// Links of a member inside its node that a collective among `per_node` members uses. In an all-to-all each part has
+// to go to its own member, over the link there.
+int links_used(const NodeModel& node, Algorithm algorithm, int per_node, MeshLinks mesh) {
+  if (node.fabric != NodeFabric::mesh) return 1;
+  if (mesh == MeshLinks::one && algorithm != Algorithm::direct) return 1;
+  return std::max(1, per_node - 1);
 }
 
 // How much longer a transfer takes because its pipeline fills first.
@@ -95,12 +98,13 @@ double filling(const CollectiveCurve& curve, double bytes) {
 }
 
 TransferCost cost_on_curve(const Cluster& cluster, const CollectiveCurve& curve, const Traffic& traffic,
-                           double links, double nic_share) {
+                           int links, double nic_share) {
   TransferCost cost;
   cost.startup = picoseconds_from_seconds(curve.base_s + traffic.intra_steps * curve.intra_hop_s +
                                           traffic.nic_steps * curve.nic_hop_s);
   cost.intra_bytes = traffic.intra_bytes;
   cost.nic_bytes = traffic.nic_bytes;
+  cost.intra_links = links;
   cost.intra_cap = cluster.node.link_bytes_per_s * links * curve.intra_efficiency /
                    filling(curve, traffic.intra_bytes);
   cost.nic_cap = cluster.nic_peak_bytes_per_s() * curve.nic_efficiency * nic_share /
@@ -131,8 +135,8 @@ Placement placement_of(const Cluster& cluster, std::span<const int> ranks) {
   return p;
 }
 
-double intra_rate(const Cluster& cluster) {
-  return cluster.node.link_bytes_per_s * cluster.node.link_efficiency * links_used(cluster.node, cluster.node.gpus);
+double intra_rate(const Cluster& cluster, int links) {
+  return cluster.node.link_bytes_per_s * cluster.node.link_efficiency * links;
 }
 
 double nic_rate(const Cluster& cluster) { return cluster.nic_peak_bytes_per_s() * cluster.node.nic_efficiency; }
@@ -144,17 +148,22 @@ double transfer_seconds(const TransferCost& cost, double intra_rate, double nic_
   return seconds_from_picoseconds(cost.startup) + seconds;
 }
 
-TransferCost collective_cost(const Cluster& cluster, OpKind kind, double payload, const Placement& placement) {
+double transfer_seconds(const Cluster& cluster, const TransferCost& cost) {
+  return transfer_seconds(cost, intra_rate(cluster, cost.intra_links), nic_rate(cluster));
+}
+
+TransferCost collective_cost(const Cluster& cluster, OpKind kind, double payload, const Placement& placement,
+                             MeshLinks mesh) {
   TransferCost best;
   if (placement.members <= 1) return best;
   double least = std::numeric_limits<double>::infinity();
-  const double links = links_used(cluster.node, placement.most_per_node);
   for (const CollectiveCurve& curve : cluster.node.collectives.curves) {
     if (!usable(curve, kind, placement)) continue;
     const Traffic traffic = traffic_of(curve.algorithm, kind, payload, placement);
+    const int links = links_used(cluster.node, curve.algorithm, placement.most_per_node, mesh);
     const double share = many_node_share(cluster, curve.algorithm, placement);
     const TransferCost cost = cost_on_curve(cluster, curve, traffic, links, share);
-    const double seconds = transfer_seconds(cost, intra_rate(cluster), nic_rate(cluster));
+    const double seconds = transfer_seconds(cluster, cost);
     if (seconds >= least) continue;
     least = seconds;
     best = cost;
@@ -163,7 +172,7 @@ TransferCost collective_cost(const Cluster& cluster, OpKind kind, double payload
   return best;
 }
 
-TransferCost message_cost(const Cluster& cluster, double bytes, int source, int destination) {
+TransferCost message_cost(const Cluster& cluster, double bytes, int source, int destination, int stripes) {
   const bool same_node = cluster.node_of(source) == cluster.node_of(destination);
   const bool relayed =
       !same_node && !cluster.fabric.cross_rail && cluster.lane_of(source) != cluster.lane_of(destination);
@@ -172,13 +181,15 @@ TransferCost message_cost(const Cluster& cluster, double bytes, int source, int 
   if (!same_node) traffic.nic_bytes = bytes;
   traffic.intra_steps = same_node || relayed ? 1 : 0;
   traffic.nic_steps = same_node ? 0 : 1;
+  const bool striped = same_node && cluster.node.fabric == NodeFabric::mesh;
+  const int links = striped ? std::max(1, std::min(stripes, cluster.node.gpus - 1)) : 1;
   const Placement placement = same_node ? Placement{2, 1, 2, 2} : Placement{2, 2, 1, 1};
   TransferCost best;
   double least = std::numeric_limits<double>::infinity();
   for (const CollectiveCurve& curve : cluster.node.collectives.curves) {
     if (!usable(curve, OpKind::point_to_point, placement)) continue;
-    const TransferCost cost = cost_on_curve(cluster, curve, traffic, 1, 1);
-    const double seconds = transfer_seconds(cost, intra_rate(cluster), nic_rate(cluster));
+    const TransferCost cost = cost_on_curve(cluster, curve, traffic, links, 1);
+    const double seconds = transfer_seconds(cluster, cost);
     if (seconds >= least) continue;
     least = seconds;
     best = cost;

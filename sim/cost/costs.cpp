@@ -87,7 +87,7 @@ GroupPlacements placements_of(const Cluster& cluster, const Communicators::Of& g
   return result;
 }
 
-void price_collectives(const Program& program, const Communicators& communicators, Costs& costs) {
+void price_collectives(const Program& program, const Communicators& communicators, MeshLinks mesh, Costs& costs) {
   std::vector<GroupPlacements> placements;
   for (const Communicators::Of& group : communicators.by_group) {
     placements.push_back(placements_of(costs.cluster, group));
@@ -102,27 +102,38 @@ void price_collectives(const Program& program, const Communicators& communicator
     for (const Placement& placement : placements[spec.group].distinct) {
       costs.transfers.push_back(costs.free_communication
                                     ? TransferCost{}
-                                    : collective_cost(costs.cluster, spec.kind, payload, placement));
+                                    : collective_cost(costs.cluster, spec.kind, payload, placement, mesh));
     }
   }
 }
 
-std::string transfer_text(const TransferCost& cost, const Cluster& cluster) {
+// "over 7 links of the node", "over 1 link (plain ring)", "striped over 7 links".
+std::string inner_links_text(const TransferCost& cost, const Cluster& cluster, OpKind kind, MeshLinks mesh) {
+  if (cluster.node.fabric != NodeFabric::mesh) return "over the node's links";
+  const std::string links = count_text(cost.intra_links, "link");
+  if (kind == OpKind::point_to_point && cost.intra_links > 1) return "striped over " + links;
+  const bool plain = is_collective(kind) && kind != OpKind::all_to_all && mesh == MeshLinks::one;
+  return fmt::format("over {} {}", links, plain ? "(plain ring)" : "of the node");
+}
+
+std::string transfer_text(const TransferCost& cost, const Cluster& cluster, const std::string& inner_links) {
   if (cost.intra_bytes == 0 && cost.nic_bytes == 0) return "nothing to move";
   std::string text = fmt::format(
       "{} {}, startup {}", cost.algorithm, cost.protocol,
       format_quantity(seconds_from_picoseconds(cost.startup), QuantityKind::seconds));
   const auto add_class = [&](std::string_view name, double bytes, double rate) {
     if (bytes <= 0) return;
-    text += fmt::format(" + {} over {} at {}", format_quantity(bytes, QuantityKind::bytes), name,
+    text += fmt::format(" + {} {} at {}", format_quantity(bytes, QuantityKind::bytes), name,
                         format_quantity(rate, QuantityKind::bytes_per_second));
   };
-  add_class("the node's links", cost.intra_bytes, std::min(cost.intra_cap, intra_rate(cluster)));
-  add_class("the NIC", cost.nic_bytes, std::min(cost.nic_cap, nic_rate(cluster)));
+  add_class(inner_links, cost.intra_bytes, std::min(cost.intra_cap, intra_rate(cluster, cost.intra_links)));
+  add_class("over the NIC", cost.nic_bytes, std::min(cost.nic_cap, nic_rate(cluster)));
   return text;
 }
 
-CostOrigin collective_origin(const Program& program, const Cluster& cluster, const OpSpec& spec) {
+CostOrigin collective_origin(const Program& program, const Scenario& scenario, const OpSpec& spec) {
+  const Cluster& cluster = scenario.cluster;
+  const MeshLinks mesh = scenario.collectives.mesh;
   const Group& group = program.groups[spec.group];
   const ProcessGrid& grid = program.grids[group.module];
   const std::vector<int> members = grid.group(grid.offset(), group.patterns);
@@ -132,17 +143,40 @@ CostOrigin collective_origin(const Program& program, const Cluster& cluster, con
   origin.text = fmt::format("{} of {} over {} on {}: ", name_of(spec.kind),
                             format_quantity(payload, QuantityKind::bytes, true), count_text(placement.members, "rank"),
                             count_text(placement.nodes, "node"));
-  origin.text += transfer_text(collective_cost(cluster, spec.kind, payload, placement), cluster);
+  const TransferCost cost = collective_cost(cluster, spec.kind, payload, placement, mesh);
+  origin.text += transfer_text(cost, cluster, inner_links_text(cost, cluster, spec.kind, mesh));
   origin.source = cluster.node.collectives.source;
   return origin;
+}
+
+// Of all messages of `bytes` that ops of this spec send, the one that takes longest; nothing where they send none.
+TransferCost slowest_message(const Program& program, const Cluster& cluster, const OpSpec& spec, double bytes) {
+  TransferCost slowest;
+  double most = 0;
+  for (int rank = 0; rank < program.ranks(); ++rank) {
+    const Body& body = program.bodies[program.body_of_rank[static_cast<std::size_t>(rank)]];
+    const auto op = std::find_if(body.ops.begin(), body.ops.end(),
+                                 [&](const Op& each) { return &program.spec(each) == &spec; });
+    if (op == body.ops.end()) continue;
+    for (const Message& message : program.messages(body, *op)) {
+      const int peer = program.peer_rank(rank, program.peers[message.peer]);
+      const TransferCost cost = message_cost(cluster, bytes, message.send ? rank : peer, message.send ? peer : rank,
+                                             spec.attributes.stripes);
+      const double seconds = transfer_seconds(cluster, cost);
+      if (seconds <= most) continue;
+      most = seconds;
+      slowest = cost;
+    }
+  }
+  return slowest;
 }
 
 CostOrigin messages_origin(const Program& program, const Cluster& cluster, const OpSpec& spec) {
   const double bytes = payload_of(program, spec);
   CostOrigin origin;
   origin.text = fmt::format("messages of {} in all: ", format_quantity(bytes, QuantityKind::bytes, true));
-  const int neighbour = cluster.nodes > 1 ? cluster.node.gpus : std::min(1, cluster.ranks() - 1);
-  origin.text += transfer_text(message_cost(cluster, bytes, 0, neighbour), cluster);
+  const TransferCost cost = slowest_message(program, cluster, spec, bytes);
+  origin.text += transfer_text(cost, cluster, inner_links_text(cost, cluster, spec.kind, MeshLinks::all));
   origin.source = cluster.node.collectives.source;
   return origin;
 }
@@ -161,9 +195,9 @@ const std::string& kernel_source(const DeviceModel& device, OpKind kind) {
 
 }  // namespace
 
-TransferCost Costs::message(double bytes, int source, int destination) const {
+TransferCost Costs::message(double bytes, int source, int destination, int stripes) const {
   if (free_communication || source == destination) return {};
-  return message_cost(cluster, bytes, source, destination);
+  return message_cost(cluster, bytes, source, destination, stripes);
 }
 
 Costs price(const Program& program, const Communicators& communicators, const Scenario& scenario) {
@@ -181,13 +215,13 @@ Costs price(const Program& program, const Communicators& communicators, const Sc
   for (const Body& body : program.bodies) {
     costs.compute.push_back(fixed ? fixed_durations(program, body, scenario) : durations_of(body, by_spec));
   }
-  price_collectives(program, communicators, costs);
+  price_collectives(program, communicators, scenario.collectives.mesh, costs);
   return costs;
 }
 
 CostOrigin explain_cost(const Program& program, const Scenario& scenario, const OpSpec& spec) {
   if (scenario.cost.kind == CostKind::fixed) return {"fixed: the scenario gives the durations", "the scenario"};
-  if (is_collective(spec.kind)) return collective_origin(program, scenario.cluster, spec);
+  if (is_collective(spec.kind)) return collective_origin(program, scenario, spec);
   if (spec.kind == OpKind::point_to_point) return messages_origin(program, scenario.cluster, spec);
   const DeviceModel& device = scenario.cluster.node.device;
   return {kernel_cost(device, program, spec, true).text, kernel_source(device, spec.kind)};

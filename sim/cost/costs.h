@@ -21,6 +21,7 @@ struct TransferCost {
   Picoseconds startup{0};
   double intra_bytes = 0;     // per member over its links inside the node
   double nic_bytes = 0;       // per member over its NIC
+  int intra_links = 1;        // on a mesh: links over which a member spreads them, where it has as many mates
   double intra_cap = 0;       // bytes/s that the algorithm reaches at most on each class
   double nic_cap = 0;
   const char* algorithm = "";  // "ring", "tree", "nvls", "direct", "p2p"
@@ -33,8 +34,8 @@ struct Costs {
   // By op spec (collectives): its first entry in `transfers`, one for each distinct placement of its group.
   std::vector<std::uint32_t> transfer_base;       // transfers[transfer_base[spec] + placement]
   std::vector<std::vector<std::uint32_t>> placement_of;  // by group and instance: index of its placement
-  // Point to point: a message of `bytes` between two ranks.
-  TransferCost message(double bytes, int source, int destination) const;
+  // Point to point: a message of `bytes` between two ranks, striped as OpAttributes::stripes says.
+  TransferCost message(double bytes, int source, int destination, int stripes = 1) const;
   const TransferCost& transfer(std::uint32_t spec, std::uint16_t group, std::uint32_t instance) const {
     return transfers[transfer_base[spec] + placement_of[group][instance]];
   }

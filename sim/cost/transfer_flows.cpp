@@ -19,7 +19,7 @@ void add_inner_flows(const Cluster& cluster, const TransferCost& cost, const std
   const std::size_t k = mates.size();
   if (k < 2) return;
   const bool mesh = cluster.node.fabric == NodeFabric::mesh;
-  const std::size_t partners = mesh ? k - 1 : 1;
+  const std::size_t partners = mesh ? std::min(static_cast<std::size_t>(cost.intra_links), k - 1) : 1;
   const double share = 1.0 / static_cast<double>(partners);
   for (std::size_t i = 0; i < k; ++i) {
     for (std::size_t distance = 1; distance <= partners; ++distance) {
@@ -58,12 +58,20 @@ std::vector<Flow> collective_flows(const Cluster& cluster, const TransferCost& c
   return flows;
 }
 
-Flow message_flow(const Cluster& cluster, const TransferCost& cost, int source, int destination) {
+std::vector<Flow> message_flows(const Cluster& cluster, const TransferCost& cost, int source, int destination) {
   const bool nic = cluster.node_of(source) != cluster.node_of(destination);
   const double cap = !nic                  ? cost.intra_cap
                      : cost.intra_bytes > 0 ? std::min(cost.intra_cap, cost.nic_cap)
                                             : cost.nic_cap;
-  return {source, destination, std::max(cost.intra_bytes, cost.nic_bytes), cap, nic};
+  const double bytes = std::max(cost.intra_bytes, cost.nic_bytes);
+  if (nic || cost.intra_links == 1) return {{source, destination, bytes, cap, nic}};
+  std::vector<Flow> stripes;
+  const int first = cluster.node_of(source) * cluster.node.gpus;
+  for (int lane = cluster.lane_of(destination); std::ssize(stripes) < cost.intra_links; ++lane) {
+    const int mate = first + lane % cluster.node.gpus;
+    if (mate != source) stripes.push_back({source, mate, bytes / cost.intra_links, cap / cost.intra_links, false});
+  }
+  return stripes;
 }
 
 }  // namespace meshweave

@@ -2,7 +2,7 @@
 //
 //   end = begin + max over link classes of bytes / min(cap, rate of the slowest member's links)
 //
-// On a mesh a member reaches n−1 others of its node over n−1 links, a message's destination over one.
+// On a mesh the links inside the node are those over which the transfer is spread (TransferCost::intra_links).
 #pragma once
 
 #include <unordered_map>

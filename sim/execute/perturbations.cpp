@@ -11,7 +11,12 @@ namespace {
 bool touches(const Perturbation& p, const Cluster& cluster, int rank) {
   switch (p.target) {
     case PerturbTarget::rank:
+      return p.index == rank;
     case PerturbTarget::link:
+      // The links of a mesh have a node mate at their other end, whose striped messages they may carry.
+      if (p.link == "intra" && cluster.node.fabric == NodeFabric::mesh) {
+        return cluster.node_of(rank) == cluster.node_of(p.index);
+      }
       return p.index == rank;
     case PerturbTarget::node:
       return cluster.node_of(rank) == p.index;

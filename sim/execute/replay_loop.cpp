@@ -311,7 +311,8 @@ void ReplayLoop::begin_message(std::uint32_t player, std::uint32_t m, Picosecond
   Flight flight;
   flight.message_ranks[0] = message.send ? r.rank : other;
   flight.message_ranks[1] = message.send ? other : r.rank;
-  flight.message_cost = input_.costs->message(bytes, flight.message_ranks[0], flight.message_ranks[1]);
+  flight.message_cost = input_.costs->message(bytes, flight.message_ranks[0], flight.message_ranks[1],
+                                              input_.program->spec(body.ops[op]).attributes.stripes);
   flight.transfer.cost = &flight.message_cost;
   flight.transfer.ranks = flight.message_ranks;
   flight.transfer.message = true;

@@ -123,7 +123,7 @@ class SimgridNetwork final : public Network {
 
 const std::vector<Flow>& SimgridNetwork::flows_of(const Transfer& transfer) {
   if (transfer.message) {
-    message_.assign(1, message_flow(cluster_, *transfer.cost, transfer.ranks[0], transfer.ranks[1]));
+    message_ = message_flows(cluster_, *transfer.cost, transfer.ranks[0], transfer.ranks[1]);
     if (message_[0].bytes <= 0 || message_[0].source == message_[0].destination) message_.clear();
     return message_;
   }

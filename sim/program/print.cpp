@@ -94,6 +94,7 @@ class Printer {
     const OpSpec& spec = program_.spec(op);
     std::string where = fmt::format(" on {}", program_.streams[spec.stream].name);
     if (spec.group != no_group) where += fmt::format(" over {}", program_.groups[spec.group].name);
+    if (spec.attributes.stripes > 1) where += fmt::format(", in {} stripes", spec.attributes.stripes);
     if (spec.sync) where += ", holds the host";
     if (spec.same_call) where += ", of the same call";
     line("{}{}", describe_op(program_, body, index), where);

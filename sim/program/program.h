@@ -190,6 +190,8 @@ struct OpAttributes {
   std::uint8_t joined = 0;      // all_to_all: the dimension that grows
   std::uint8_t stripes = 1;     // point_to_point: links of a node's full mesh that a message is split over
   std::int16_t root = 0;        // reduce, broadcast: position of the root in the group
+  std::uint8_t stripes = 1;     // point_to_point: rings of one message each over a node's mesh that the batch stands
+                                // for, every one on a link of its own with 1/stripes of the bytes; equal at both ends
   double dropout = 0;
   double visible = -1;          // attention: share of the (query, key) pairs that the mask shows; < 0: the mask's own
   double scale = 1;             // cross entropy: 1 / global token count; attention: softmax scale

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/text.h"
 #include "sim/program/print.h"
 #include "sim/program/verify_parts.h"
 
@@ -130,9 +131,15 @@ class MessageCheck {
     findings_.add(Fault::unmatched_message, rank, end.op, text, peer);
   }
 
+  int stripes(int rank, const End& end) const {
+    return program_.spec(findings_.body_of(rank).ops[end.op]).attributes.stripes;
+  }
+
   void check_ends(int rank, const End& sent, int peer, const End& received) {
     const TensorSpec& a = tensor_spec(rank, sent);
     const TensorSpec& b = tensor_spec(peer, received);
+    const int a_stripes = stripes(rank, sent);
+    const int b_stripes = stripes(peer, received);
     const auto text = [&](const std::string& own, const std::string& other) {
       return fmt::format("sends {} with tag {}, {}, but {} receives {}", a.name, sent.tag, own,
                          findings_.name_op(peer, received.op), other);
@@ -147,6 +154,10 @@ class MessageCheck {
         return fmt::format("{} partial {}", name_of(s.dtype), names_of(s.partial));
       };
       findings_.add(Fault::operand_mismatch, rank, sent.op, text(as(a), as(b)), peer,
+                    static_cast<int>(received.op));
+    } else if (a_stripes < 1 || a_stripes != b_stripes) {
+      findings_.add(Fault::operand_mismatch, rank, sent.op,
+                    text(count_text(a_stripes, "stripe"), count_text(b_stripes, "stripe")), peer,
                     static_cast<int>(received.op));
     }
   }

@@ -75,6 +75,14 @@ std::string_view name_of(Pass pass) {
   bug("unknown pass");
 }
 
+std::string_view name_of(MeshLinks links) {
+  switch (links) {
+    case MeshLinks::all: return "all-links";
+    case MeshLinks::one: return "one-link";
+  }
+  bug("unknown use of mesh links");
+}
+
 std::string_view name_of(CostKind kind) {
   switch (kind) {
     case CostKind::model: return "model";

@@ -142,6 +142,16 @@ struct HostSettings {
   double issue_s = -1;               // per op; negative: the device's value
 };
 
+// What a collective on a full mesh uses of a member's links inside the node; a switch has one port per member.
+enum class MeshLinks : std::uint8_t {
+  all,  // rings are striped over the links to all members of the node
+  one,  // a plain ring: the link to the next member
+};
+std::string_view name_of(MeshLinks);
+struct CollectiveSettings {
+  MeshLinks mesh = MeshLinks::all;
+};
+
 enum class CostKind : std::uint8_t { model, fixed };
 std::string_view name_of(CostKind);
 struct CostSettings {
@@ -184,6 +194,7 @@ struct Scenario {
   Precision precision;
   Optimizer optimizer;
   HostSettings host;
+  CollectiveSettings collectives;
   CostSettings cost;
   std::vector<Perturbation> perturb;
   std::uint64_t seed = 1;

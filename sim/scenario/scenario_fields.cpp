@@ -151,6 +151,13 @@ void host_fields(Fields& f, HostSettings& host) {
   f.quantity({"issue", "host time per op; default: that of the device", Need::derived}, host.issue_s, seconds, {0, 1});
 }
 
+void collective_fields(Fields& f, CollectiveSettings& collectives) {
+  f.choice({"mesh",
+            "what a collective on a full mesh uses: all links between the members, or a plain ring with one link per "
+            "hop"},
+           collectives.mesh, {MeshLinks::all, MeshLinks::one});
+}
+
 void cost_fields(Fields& f, CostSettings& cost) {
   f.choice({"kind", "model: from the device's constants; fixed: the times beside it"}, cost.kind,
            {CostKind::model, CostKind::fixed});
@@ -214,6 +221,7 @@ void scenario_fields(Fields& f, ScenarioForm& form) {
   f.object({"precision", "number formats"}, [&](Fields& g) { precision_fields(g, s.precision); });
   f.object({"optimizer", "Adam"}, [&](Fields& g) { optimizer_fields(g, s.optimizer); });
   f.object({"host", "how ops are launched"}, [&](Fields& g) { host_fields(g, s.host); });
+  f.object({"collectives", "how groups communicate"}, [&](Fields& g) { collective_fields(g, s.collectives); });
   f.object({"cost", "where durations come from"}, [&](Fields& g) { cost_fields(g, s.cost); }, "kind");
   f.list({"perturb", "what is slower than it should be"}, form.perturb, perturb_fields);
   f.integer({"seed", "of random numbers"}, form.seed, {0, std::numeric_limits<std::int64_t>::max()});

@@ -12,7 +12,7 @@ namespace {
 constexpr double megabyte = 1e6;
 
 double seconds_of(const Cluster& cluster, const TransferCost& cost) {
-  return transfer_seconds(cost, intra_rate(cluster), nic_rate(cluster));
+  return transfer_seconds(cluster, cost);
 }
 
 }  // namespace
@@ -57,6 +57,103 @@ TEST_CASE("On a mesh a group of n uses n − 1 links per member", "[cost]") {
   CHECK(seconds(4) == Approx(30e-6));  // 12·3/4 = 9 MB over 3 links
   // A message between two mates has their one link.
   CHECK(seconds_of(cluster, message_cost(cluster, 6 * megabyte, 0, 3)) == Approx(60e-6));
+}
+
+TEST_CASE("A node of eight on a mesh: 1, 3 and 7 links, or the one of a plain ring", "[cost]") {
+  Cluster cluster = small_cluster(NodeFabric::mesh, 2);
+  cluster.node.gpus = 8;
+  for (CollectiveCurve& curve : cluster.node.collectives.curves) {
+    curve.base_s = 10e-6;
+    curve.intra_efficiency = 0.8;  // 80 GB/s of a link
+  }
+  const auto cost = [&](OpKind kind, int members, MeshLinks mesh) {
+    return collective_cost(cluster, kind, 56 * megabyte, {members, 1, members, members}, mesh);
+  };
+  const auto seconds = [&](OpKind kind, int members, MeshLinks mesh) {
+    return seconds_of(cluster, cost(kind, members, mesh));
+  };
+  // Start-up 10 us; all-gather and reduce-scatter of N = 56 MB move N(n − 1)/n over n − 1 links: N/n/80 GB/s = 350,
+  // 175 and 87.5 us. All-reduce twice that. Broadcast N over n − 1 links: N/(n − 1)/80 GB/s = 700, 233.3 and 100 us.
+  const struct {
+    int members, links;
+    double gather, broadcast;
+  } expected[] = {{2, 1, 350e-6, 700e-6}, {4, 3, 175e-6, 700e-6 / 3}, {8, 7, 87.5e-6, 100e-6}};
+  for (const auto& [members, links, gather, broadcast] : expected) {
+    CHECK(cost(OpKind::all_gather, members, MeshLinks::all).intra_links == links);
+    CHECK(seconds(OpKind::all_gather, members, MeshLinks::all) == Approx(10e-6 + gather));
+    CHECK(seconds(OpKind::reduce_scatter, members, MeshLinks::all) == Approx(10e-6 + gather));
+    CHECK(seconds(OpKind::all_reduce, members, MeshLinks::all) == Approx(10e-6 + 2 * gather));
+    CHECK(seconds(OpKind::broadcast, members, MeshLinks::all) == Approx(10e-6 + broadcast));
+    // A plain ring has the same bytes for one link.
+    CHECK(cost(OpKind::all_gather, members, MeshLinks::one).intra_links == 1);
+    CHECK(seconds(OpKind::all_gather, members, MeshLinks::one) == Approx(10e-6 + links * gather));
+    CHECK(seconds(OpKind::reduce_scatter, members, MeshLinks::one) == Approx(10e-6 + links * gather));
+    CHECK(seconds(OpKind::all_reduce, members, MeshLinks::one) == Approx(10e-6 + 2 * links * gather));
+    CHECK(seconds(OpKind::broadcast, members, MeshLinks::one) == Approx(10e-6 + 700e-6));
+    // All-to-all: N/n to every other member, over the link of the pair.
+    CHECK(seconds(OpKind::all_to_all, members, MeshLinks::one) == Approx(10e-6 + gather));
+  }
+}
+
+TEST_CASE("A group that crosses nodes of a mesh uses its NICs", "[cost]") {
+  const Cluster cluster = small_cluster(NodeFabric::mesh, 2);
+  // All-gather of 8 MB over 2 nodes of 4: 7 MB per member, one hop in four over the NIC: 1.75 MB at 10 GB/s, 175 us.
+  // The other 5.25 MB take 17.5 us over 3 links at 100 GB/s, 52.5 us over one.
+  const TransferCost all = collective_cost(cluster, OpKind::all_gather, 8 * megabyte, {8, 2, 4, 4});
+  CHECK(all.intra_bytes / all.intra_cap == Approx(17.5e-6));
+  CHECK(seconds_of(cluster, all) == Approx(175e-6));
+  const TransferCost one = collective_cost(cluster, OpKind::all_gather, 8 * megabyte, {8, 2, 4, 4}, MeshLinks::one);
+  CHECK(one.intra_bytes / one.intra_cap == Approx(52.5e-6));
+  CHECK(seconds_of(cluster, one) == Approx(175e-6));
+  // One member per node: 4 MB over the NIC, whatever the mesh does.
+  for (const MeshLinks mesh : {MeshLinks::all, MeshLinks::one}) {
+    const TransferCost lone = collective_cost(cluster, OpKind::all_gather, 8 * megabyte, {2, 2, 1, 1}, mesh);
+    CHECK(lone.intra_bytes == 0);
+    CHECK(seconds_of(cluster, lone) == Approx(400e-6));
+  }
+}
+
+TEST_CASE("The setting for meshes changes nothing on a switch", "[cost]") {
+  const Cluster cluster = small_cluster(NodeFabric::nvswitch, 1);
+  const Placement four{4, 1, 4, 4};
+  const double all = seconds_of(cluster, collective_cost(cluster, OpKind::all_reduce, megabyte, four, MeshLinks::all));
+  CHECK(all == seconds_of(cluster, collective_cost(cluster, OpKind::all_reduce, megabyte, four, MeshLinks::one)));
+}
+
+TEST_CASE("A striped message has several links of a mesh", "[cost]") {
+  const Cluster mesh = small_cluster(NodeFabric::mesh, 2);
+  const auto seconds = [&](int destination, int stripes) {
+    return seconds_of(mesh, message_cost(mesh, 6 * megabyte, 0, destination, stripes));
+  };
+  // 6 MB at 100 GB/s per link; a GPU of a node of four has three.
+  CHECK(seconds(3, 1) == Approx(60e-6));
+  CHECK(seconds(3, 2) == Approx(30e-6));
+  CHECK(seconds(3, 3) == Approx(20e-6));
+  CHECK(seconds(3, 7) == Approx(20e-6));
+  // To another node: 6 MB over the NIC of 10 GB/s.
+  CHECK(seconds(4, 3) == Approx(600e-6));
+  const Cluster nvswitch = small_cluster(NodeFabric::nvswitch, 2);
+  CHECK(seconds_of(nvswitch, message_cost(nvswitch, 6 * megabyte, 0, 3, 3)) == Approx(60e-6));
+}
+
+TEST_CASE("Stripes go to the destination and the lanes behind it", "[cost]") {
+  const Cluster cluster = small_cluster(NodeFabric::mesh, 2);
+  // From rank 5 to rank 7 of the node 4, 5, 6, 7 over two links: 7, then 4; over three also 6.
+  const auto destinations = [&](int stripes) {
+    const TransferCost cost = message_cost(cluster, 6 * megabyte, 5, 7, stripes);
+    std::vector<int> found;
+    for (const Flow& flow : message_flows(cluster, cost, 5, 7)) {
+      CHECK(flow.source == 5);
+      CHECK(flow.bytes == Approx(6 * megabyte / stripes));
+      CHECK(flow.cap == Approx(100e9));
+      CHECK_FALSE(flow.nic);
+      found.push_back(flow.destination);
+    }
+    return found;
+  };
+  CHECK(destinations(1) == std::vector<int>{7});
+  CHECK(destinations(2) == std::vector<int>{7, 4});
+  CHECK(destinations(3) == std::vector<int>{7, 4, 6});
 }
 
 TEST_CASE("Rings over nodes leave each node through all its NICs", "[cost]") {
@@ -171,13 +268,27 @@ TEST_CASE("A group of one costs nothing", "[cost]") {
   CHECK(seconds_of(cluster, cost) == 0);
 }
 
+TEST_CASE("The flows of a plain ring go to the next member only", "[cost]") {
+  const Cluster cluster = small_cluster(NodeFabric::mesh, 1);
+  const std::vector<int> members{0, 1, 3};
+  const TransferCost cost = collective_cost(cluster, OpKind::all_gather, 9 * megabyte,
+                                            placement_of(cluster, members), MeshLinks::one);
+  std::vector<std::pair<int, int>> hops;
+  for (const Flow& flow : collective_flows(cluster, cost, members)) {
+    CHECK(flow.bytes == Approx(6 * megabyte));
+    hops.push_back({flow.source, flow.destination});
+  }
+  CHECK(hops == std::vector<std::pair<int, int>>{{0, 1}, {1, 3}, {3, 0}});
+}
+
 TEST_CASE("Flows carry a transfer's bytes and end with it", "[cost]") {
   const auto fabric = GENERATE(NodeFabric::nvswitch, NodeFabric::mesh);
   const Cluster cluster = small_cluster(fabric, 2);
   std::vector<int> members(8);
   std::iota(members.begin(), members.end(), 0);
+  const auto mesh = GENERATE(MeshLinks::all, MeshLinks::one);
   const TransferCost cost =
-      collective_cost(cluster, OpKind::all_gather, 8 * megabyte, placement_of(cluster, members));
+      collective_cost(cluster, OpKind::all_gather, 8 * megabyte, placement_of(cluster, members), mesh);
   const double link = 100e9;
   double slowest = 0;
   std::vector<double> inner(8), outer(8);

@@ -174,6 +174,50 @@ TEST_CASE("The loss walks over the logits as an eager framework does", "[cost]")
   CHECK(seconds_from_picoseconds(costs.compute[0][2]) == Approx(15e-6));
 }
 
+TEST_CASE("Origins name the links of a mesh", "[cost]") {
+  Example example;
+  ProgramBuilder& builder = example.builder;
+  const std::uint16_t tp = builder.group({"tp", 0, {{Axis::tp, 1, 4}}});
+  example.collective(OpKind::all_gather, tp);
+  example.collective(OpKind::all_to_all, tp);
+  const auto message = [&](Axis axis, std::uint8_t stripes) {
+    const std::uint32_t t = example.tensor(builder.tensor_spec(tensor_of("x", 1000, 1000)));
+    OpSpec op;
+    op.kind = OpKind::point_to_point;
+    op.stream = builder.stream(StreamKind::pipeline);
+    op.attributes.stripes = stripes;
+    op.label = name_of(axis);
+    const std::vector<Message> messages{{true, builder.peer({0, axis, 1}), 0, t}};
+    builder.append(*example.body, op, std::vector{t}, {}, {}, messages);
+  };
+  message(Axis::tp, 1);
+  message(Axis::tp, 3);
+  message(Axis::dp, 3);
+  const Program program = builder.take();
+  Scenario scenario = scenario_of(small_cluster(NodeFabric::mesh, 2));
+  const auto ends_with = [&](std::size_t op, const std::string& end) {
+    const std::string text = explain_cost(program, scenario, program.spec(program.bodies[0].ops[op])).text;
+    INFO(text);
+    CHECK(text.size() >= end.size());
+    CHECK(text.substr(text.size() - std::min(text.size(), end.size())) == end);
+  };
+  // 2 MB over 4 members: 1.5 MB each.
+  ends_with(0, "1.5 MB over 3 links of the node at 300 GB/s");
+  ends_with(1, "1.5 MB over 3 links of the node at 300 GB/s");
+  // Messages of 2 MB to the next rank of tp, in the node, and of dp, on the other one.
+  ends_with(2, "2 MB over 1 link of the node at 100 GB/s");
+  ends_with(3, "2 MB striped over 3 links at 300 GB/s");
+  ends_with(4, "2 MB over the NIC at 10 GB/s");
+  scenario.collectives.mesh = MeshLinks::one;
+  ends_with(0, "1.5 MB over 1 link (plain ring) at 100 GB/s");
+  ends_with(1, "1.5 MB over 3 links of the node at 300 GB/s");
+  // The prices follow: 15 us over one link.
+  const Communicators communicators = make_communicators(program);
+  const TransferCost& plain = price(program, communicators, scenario).transfers.front();
+  CHECK(plain.intra_links == 1);
+  CHECK(plain.intra_cap == Approx(100e9));
+}
+
 TEST_CASE("Origins name the model and the source of its constants", "[cost]") {
   Example example;
   const std::uint16_t tp = example.builder.group({"tp", 0, {{Axis::tp, 1, 4}}});

@@ -71,12 +71,15 @@ class HandMade {
   }
 
   // A batch on each of two ranks with one message between them.
-  void message(int source, std::uint32_t sent, int destination, std::uint32_t received, std::uint8_t stream) {
+  void message(int source, std::uint32_t sent, int destination, std::uint32_t received, std::uint8_t stream,
+               std::uint8_t stripes = 1) {
     const auto forward = builder_.peer({0, Axis::pp, destination - source});
     const auto back = builder_.peer({0, Axis::pp, source - destination});
-    append(source, spec_of(OpKind::point_to_point, stream), {sent}, {}, {{true, forward, tag_, sent}}, 0);
-    append(destination, spec_of(OpKind::point_to_point, stream), {}, {received},
-           {{false, back, tag_, received}}, 0);
+    OpSpec send = spec_of(OpKind::point_to_point, stream);
+    OpSpec receive = spec_of(OpKind::point_to_point, stream);
+    send.attributes.stripes = receive.attributes.stripes = stripes;
+    append(source, send, {sent}, {}, {{true, forward, tag_, sent}}, 0);
+    append(destination, receive, {}, {received}, {{false, back, tag_, received}}, 0);
     ++tag_;
   }
 
@@ -143,6 +146,15 @@ inline Cluster bare_cluster(int nodes) {
   CollectiveCurve& curve = cluster.node.collectives.curves[0];
   curve.base_s = curve.intra_hop_s = curve.nic_hop_s = 0;
   curve.intra_efficiency = curve.nic_efficiency = 1;
+  return cluster;
+}
+
+// A node of `gpus` whose pairs have a link of 50 GB/s each way; messages as above.
+inline Cluster bare_mesh(int gpus, int nodes = 1) {
+  Cluster cluster = bare_cluster(nodes);
+  cluster.node.gpus = gpus;
+  cluster.node.fabric = NodeFabric::mesh;
+  cluster.node.link_bytes_per_s = 50e9;
   return cluster;
 }
 

@@ -156,19 +156,26 @@ class LongestPath {
     return slowest;
   }
 
-  // Achievable bytes/s inside the node: of a port, or of the mesh links that a member uses (to the mates on
-  // the node with the fewest, at least two).
-  double inner_rate(const std::vector<int>& ranks, bool message) const {
+  // Achievable bytes/s inside the node: of a port, or of the `links` of a mesh that a member uses (but not more
+  // than it has mates on the node with the fewest, at least two). The stripes of a message end at the destination
+  // and at the mates of the lanes behind it.
+  double inner_rate(std::vector<int> ranks, bool message, int links) const {
     const NodeModel& model = in_.costs.cluster.node;
     double rate = model.link_bytes_per_s * model.link_efficiency;
-    if (model.fabric == NodeFabric::mesh && !message) {
+    if (model.fabric == NodeFabric::mesh && message) {
+      rate *= links;
+      for (int lane = 1; links > 1 && static_cast<int>(ranks.size()) < 1 + links; ++lane) {
+        const int mate = ranks[1] / model.gpus * model.gpus + (ranks[1] + lane) % model.gpus;
+        if (mate != ranks[0]) ranks.push_back(mate);
+      }
+    } else if (model.fabric == NodeFabric::mesh) {
       long fewest = model.gpus;
       for (int node = 0; node < in_.costs.cluster.nodes; ++node) {
         const long here =
             std::count_if(ranks.begin(), ranks.end(), [&](int r) { return r / model.gpus == node; });
         if (here > 1) fewest = std::min(fewest, here);
       }
-      rate *= static_cast<double>(fewest - 1);
+      rate *= static_cast<double>(std::min<long>(links, fewest - 1));
     }
     return rate * link_factor(ranks, "intra");
   }
@@ -176,7 +183,7 @@ class LongestPath {
   std::int64_t transfer_time(const TransferCost& cost, const std::vector<int>& ranks, bool message) const {
     double seconds = 0;
     if (cost.intra_bytes > 0) {
-      seconds = cost.intra_bytes / std::min(cost.intra_cap, inner_rate(ranks, message));
+      seconds = cost.intra_bytes / std::min(cost.intra_cap, inner_rate(ranks, message, cost.intra_links));
     }
     if (cost.nic_bytes > 0) {
       const NodeModel& model = in_.costs.cluster.node;
@@ -223,7 +230,8 @@ class LongestPath {
       const std::int64_t begin = std::max(launch(rank, step, op), launch(other, step, i));
       const std::vector<int> ends = m.send ? std::vector<int>{rank, other} : std::vector<int>{other, rank};
       const auto bytes = static_cast<double>(in_.program.tensor_spec(body(rank), m.tensor).bytes());
-      last = std::max(last, begin + transfer_time(in_.costs.message(bytes, ends[0], ends[1]), ends, true));
+      const TransferCost cost = in_.costs.message(bytes, ends[0], ends[1], spec(rank, op).attributes.stripes);
+      last = std::max(last, begin + transfer_time(cost, ends, true));
     }
     return last;
   }

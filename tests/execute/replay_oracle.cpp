@@ -48,7 +48,8 @@ TEST_CASE("the replay is the longest path where communication slows compute down
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     INFO("seed " << seed);
     const auto input = random_program(seed, {.most_events = 30, .host = seed % 2 == 0});
-    input->costs.slowdown = seed % 3 == 0 ? 2.0 : 1.15;
+    // No short decimal: durations that end just between two picoseconds would be rounded by the noise of the sums.
+    input->costs.slowdown = seed % 3 == 0 ? 2.0 : 1.1517346;
     compare(*input, replay(input->input(), Executor::analytic));
   }
 }

@@ -76,8 +76,9 @@ class HandMade {
   static Message receive(std::uint8_t peer, std::uint32_t tag, std::uint32_t tensor) {
     return {false, peer, tag, tensor};
   }
-  void batch(const std::string& label, const std::vector<Message>& messages) {
+  void batch(const std::string& label, const std::vector<Message>& messages, std::uint8_t stripes = 1) {
     OpSpec s;
+    s.attributes.stripes = stripes;
     s.kind = OpKind::point_to_point;
     s.label = label;
     s.stream = pipeline_stream;

@@ -191,6 +191,16 @@ TEST_CASE("messages meet their other ends") {
           "operand-mismatch: rank 0 op 1 point-to-point send forward: sends x with tag 7, bf16 partial -, but rank 2 "
           "op 0 point-to-point receive forward receives bf16 partial tp");
   }
+  SECTION("ends of different stripes") {
+    p.batch("send", {p.send(p.next, 7, x)}, 7);
+    p.on_stage(1);
+    const std::uint32_t y = p.transient(HandMade::spec("y", {{2}, {1}, {4}}));
+    p.batch("receive", {p.receive(p.previous, 7, y)});
+    p.used(y);
+    CHECK(found(p) ==
+          "operand-mismatch: rank 0 op 1 point-to-point send forward: sends x with tag 7, 7 stripes, but rank 2 op 0 "
+          "point-to-point receive forward receives 1 stripe");
+  }
   SECTION("another order at the other end") {
     p.batch("send", {p.send(p.next, 7, x), p.send(p.next, 8, x)});
     p.on_stage(1);

@@ -204,6 +204,13 @@ TEST_CASE("Fixed costs and published results are kept") {
   CHECK(s.published->source == "a table");
 }
 
+TEST_CASE("Collectives on a mesh use all links or one") {
+  const TestLibrary library;
+  CHECK(read(good_scenario).collectives.mesh == MeshLinks::all);
+  CHECK(with({{"/collectives/mesh", "all-links"}}).collectives.mesh == MeshLinks::all);
+  CHECK(with({{"/collectives/mesh", "one-link"}}).collectives.mesh == MeshLinks::one);
+}
+
 TEST_CASE("The seed reaches the scenario") {
   const TestLibrary library;
   CHECK(with({{"/seed", "7"}}).seed == 7);
@@ -228,11 +235,13 @@ TEST_CASE("A resolved scenario is a scenario that resolves to itself") {
                            {"/cost", R"({ "kind": "fixed", "forward": "1 ms", "backward_data": "2 ms", "backward_weight": 0 })"},
                            {"/published", R"({ "step_time_s": 1.5, "source": "a table" })"},
                            {"/layout/language/stages", "[ 11, 13 ]"},
+                           {"/collectives/mesh", "one-link"},
                            {"/host/issue", "7 us"}});
   const Scenario again = read(s.resolved_json);
   CHECK(again.resolved_json == s.resolved_json);
   CHECK(again.layout_by_module[0].stages == std::vector<int>{11, 13});
   CHECK(again.model[0].shape.zoo == "small");
+  CHECK(again.collectives.mesh == MeshLinks::one);
 }
 
 TEST_CASE("Every shipped scenario resolves, and to itself") {

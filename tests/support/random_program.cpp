@@ -191,6 +191,8 @@ class Generator {
       to.messages.push_back({false, forward ? previous_ : next_, tag, tensor(destination, size)});
     }
     const std::uint8_t stream = communication_stream();
+    // More than the links of a node stand for all of them.
+    const auto stripes = static_cast<std::uint8_t>(one_in(2) ? 1 : uniform(2, 8));
     for (int stage = 0; stage < stages_; ++stage) {
       std::vector<Message>& messages = posts[static_cast<std::size_t>(stage)].messages;
       if (messages.empty()) continue;
@@ -198,8 +200,9 @@ class Generator {
       std::vector<std::uint32_t> reads;
       std::vector<std::uint32_t> writes;
       for (const Message& m : messages) (m.send ? reads : writes).push_back(m.tensor);
-      builder_.append(builder_.program().bodies[static_cast<std::size_t>(stage)],
-                      spec_of(OpKind::point_to_point, stream), reads, writes, {}, messages);
+      OpSpec spec = spec_of(OpKind::point_to_point, stream);
+      spec.attributes.stripes = stripes;
+      builder_.append(builder_.program().bodies[static_cast<std::size_t>(stage)], spec, reads, writes, {}, messages);
     }
   }
 
@@ -209,6 +212,7 @@ class Generator {
     cost.intra_bytes = one_in(3) ? 0 : real(1e3, 1e7);
     cost.nic_bytes = one_in(2) ? 0 : real(1e3, 1e6);
     cost.intra_cap = real(1e10, 1e12);
+    cost.intra_links = uniform(1, 7);
     cost.nic_cap = real(1e10, 1e11);
     return cost;
   }

@@ -95,14 +95,12 @@ bool is_usable(const Row& row, const Sample& s) {
 double predict(const Cluster& base, const Sample& s) {
   Cluster cluster = base;
   cluster.nodes = s.nodes;
-  const double intra = intra_rate(cluster);
-  const double nic = nic_rate(cluster);
   if (s.kind == OpKind::point_to_point) {
     const int destination = s.nodes > 1 ? cluster.node.gpus : 1;
-    return transfer_seconds(message_cost(cluster, s.bytes, 0, destination), intra, nic);
+    return transfer_seconds(cluster, message_cost(cluster, s.bytes, 0, destination));
   }
   const Placement placement{s.nodes * s.per_node, s.nodes, s.per_node, s.per_node};
-  return transfer_seconds(collective_cost(cluster, s.kind, s.bytes, placement), intra, nic);
+  return transfer_seconds(cluster, collective_cost(cluster, s.kind, s.bytes, placement));
 }
 
 // Base, hops, efficiencies and pipeline of a curve; zeros stay zero.
