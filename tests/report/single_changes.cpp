@@ -24,7 +24,7 @@ bool holds(const std::vector<std::string>& texts, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("Every setting that is not yet at its end changes once; what doubles halves dp") {
+TEST_CASE("Every setting that is not yet at its end changes once, and what doubles halves dp") {
   DenseOptions layout;
   layout.tp = 2, layout.pp = 2, layout.dp = 4, layout.micro = 4;
   CHECK(options(dense_scenario(layout)) ==

@@ -139,7 +139,7 @@ TEST_CASE("A suggestion is what a run with its options gives") {
   }
 }
 
-TEST_CASE("What fits is in order of step time, what does not in order of what is missing; impossible changes are counted") {
+TEST_CASE("What fits is in order of step time, what does not in order of what is missing, the rest is counted") {
   DenseOptions layout;
   layout.dp = 4, layout.micro = 2;
   const Suggestions suggestions = suggest_from(dense_scenario(layout),
@@ -199,7 +199,7 @@ TEST_CASE("Equal steps keep the order in which they were tried") {
   CHECK(option_text(suggestions.fitting[0].change) == "--set /layout/language/recompute=full");
 }
 
-TEST_CASE("An interrupt ends the search for changes; its progress counts them") {
+TEST_CASE("An interrupt ends the search for changes, whose progress counts them") {
   DenseOptions layout;
   layout.dp = 4, layout.zero = 1, layout.recompute = Recompute::selective;
   std::vector<std::string> progress;
