@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <new>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/cli/catalog_facts.h"
@@ -17,6 +18,8 @@
 #include "sim/report/explain.h"
 #include "sim/report/report_json.h"
 #include "sim/report/report_table.h"
+#include "sim/report/suggestions.h"
+#include "sim/scenario/input_file.h"
 #include "sim/trace/trace_writer.h"
 
 namespace meshweave {
@@ -80,11 +83,35 @@ RunSettings settings_of(const CommandLine& line, Console& console, const Interru
   return settings;
 }
 
+// What helps where the run's step does not fit, if it does not. `text` is that of the scenario file.
+std::optional<Suggestions> suggestions_for(const RunOutcome& run, const std::string& text, const CommandLine& line,
+                                           Console& console, const InterruptFlag& interrupt) {
+  if (run.report.memory.verdict != Verdict::out_of_memory) return std::nullopt;
+  RunSettings cheap;
+  cheap.interrupt = &interrupt;
+  SuggestionSettings settings;
+  settings.simulate = [&](const Change& change) -> std::optional<Report> {
+    std::vector<Override> overrides = line.overrides;
+    overrides.insert(overrides.end(), change.begin(), change.end());
+    try {
+      return parse_and_run(text, line.targets.front(), overrides, cheap).report;
+    } catch (const InputError&) {
+      return std::nullopt;
+    }
+  };
+  settings.on_progress = [&console](std::size_t done, std::size_t all, const Change& change) {
+    console.progress(fmt::format("does not fit; try [{}/{}] {}", done + 1, all, option_text(change)));
+  };
+  return suggest(run.scenario, settings);
+}
+
 ExitCode run_one(const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
   if (!line.trace_file.empty()) check_trace_file(line);
   RunSettings settings = settings_of(line, console, interrupt);
   if (!line.trace_file.empty()) settings.on_read = [&line](const Scenario& s) { check_trace_inputs(line, s); };
-  const RunOutcome run = read_and_run(line.targets.front(), line.overrides, settings);
+  // Read once: standard input gives its text only once.
+  const std::string text = read_text_file(line.targets.front());
+  const RunOutcome run = parse_and_run(text, line.targets.front(), line.overrides, settings);
   if (!line.trace_file.empty()) {
     check_ranks(line.trace, run.program.ranks());
     console.progress("writing the trace");
@@ -96,13 +123,17 @@ ExitCode run_one(const CommandLine& line, Console& console, const InterruptFlag&
     JsonText out(2);
     out.object();
     write_report(out, run.view(), run.report);
+    if (const auto suggestions = suggestions_for(run, text, line, console, interrupt)) write_suggestions(out, *suggestions);
     if (line.timing) write_timing(out, run);
     out.end();
     console.result(out.take() + "\n");
   } else {
-    std::string page = report_page(run.view(), run.report);
-    if (line.timing) page += fmt::format("\nsimulated in {}\n", seconds_text(run.wall_s()));
-    console.result(page);
+    // The page is there to be read while the changes behind it are simulated.
+    console.result(report_page(run.view(), run.report));
+    if (const auto suggestions = suggestions_for(run, text, line, console, interrupt)) {
+      console.result(suggestions_text(*suggestions));
+    }
+    if (line.timing) console.result(fmt::format("\nsimulated in {}\n", seconds_text(run.wall_s())));
   }
   if (line.stats) console.message(stats_table(run));
   return exit_ok;

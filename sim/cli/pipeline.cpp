@@ -114,14 +114,29 @@ RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
   return run;
 }
 
-RunOutcome read_and_run(const std::string& path, const std::vector<Override>& overrides, const RunSettings& settings) {
+namespace {
+
+// `read` returns the scenario.
+template <class Read>
+RunOutcome run_after(const Read& read, const RunSettings& settings) {
   std::vector<PhaseTime> reading;
   Scenario scenario;
-  Phases(settings, reading).run("read", [&] { scenario = read_scenario(path, overrides); });
+  Phases(settings, reading).run("read", [&] { scenario = read(); });
   if (settings.on_read) settings.on_read(scenario);
   RunOutcome run = run_scenario(std::move(scenario), settings);
   run.phases.insert(run.phases.begin(), reading.front());
   return run;
+}
+
+}  // namespace
+
+RunOutcome read_and_run(const std::string& path, const std::vector<Override>& overrides, const RunSettings& settings) {
+  return run_after([&] { return read_scenario(path, overrides); }, settings);
+}
+
+RunOutcome parse_and_run(std::string_view text, const std::string& path, const std::vector<Override>& overrides,
+                         const RunSettings& settings) {
+  return run_after([&] { return parse_scenario(text, path, overrides); }, settings);
 }
 
 double unperturbed_step_s(const RunOutcome& outcome, const RunSettings& settings) {

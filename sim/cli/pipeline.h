@@ -23,7 +23,7 @@ struct RunSettings {
   bool fold = true;                               // simgrid never folds
   const InterruptFlag* interrupt = nullptr;       // non-zero: throw Interrupted
   std::function<void(std::string_view)> on_phase; // called as each phase begins; may be empty
-  std::function<void(const Scenario&)> on_read;   // of read_and_run: called before the run, which it may refuse; may be empty
+  std::function<void(const Scenario&)> on_read;   // a scenario that was read, before its run, which this may refuse; may be empty
 };
 
 struct PhaseTime {
@@ -58,6 +58,9 @@ struct RunOutcome {
 RunOutcome prepare_run(Scenario scenario, const RunSettings& settings);
 RunOutcome run_scenario(Scenario scenario, const RunSettings& settings);
 RunOutcome read_and_run(const std::string& path, const std::vector<Override>& overrides, const RunSettings& settings);
+// The same from the file's text.
+RunOutcome parse_and_run(std::string_view text, const std::string& path, const std::vector<Override>& overrides,
+                         const RunSettings& settings);
 
 // The program of a scenario alone, verified.
 Program lower_verified(const Scenario& scenario, const InterruptFlag* interrupt);

@@ -153,6 +153,12 @@ std::string format_json(const Json& value) {
   return out;
 }
 
+std::string format_json_line(const Json& value) {
+  std::string out;
+  append_on_one_line(out, value);
+  return out;
+}
+
 std::string pointer_to(std::string_view parent, std::string_view key) {
   std::string pointer(parent);
   pointer += '/';

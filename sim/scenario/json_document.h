@@ -60,6 +60,8 @@ std::optional<Json> parse_json(std::string_view text, JsonError& error);
 
 // Two spaces of indentation; an array or object that fits on one line of 100 columns stays on it. No newline at the end.
 std::string format_json(const Json& value);
+// The same on one line, however long: { "degree": 4, "kind": "ring" }.
+std::string format_json_line(const Json& value);
 
 // RFC 6901: "~" and "/" in `key` are escaped.
 std::string pointer_to(std::string_view parent, std::string_view key);

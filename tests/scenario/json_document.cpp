@@ -117,4 +117,5 @@ TEST_CASE("A document is written readably") {
       "  \"c\": []\n"
       "}";
   CHECK(format_json(parsed(text)) == text);
+  CHECK(format_json_line(parsed(text)) == "{ \"a\": { \"b\": [1, 2.5, \"x\\n\\u0001\\u007f\\u009b\"] }, \"c\": [] }");
 }
