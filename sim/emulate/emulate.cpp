@@ -202,7 +202,7 @@ ReferenceSettings reference_settings(const Scenario& scenario) {
   ensure(num_vertices(scenario.model) == 1, "the reference takes one module");
   ReferenceSettings r;
   r.shape = scenario.model[0].shape;
-  r.vocabulary_rows = r.shape.padded_vocabulary(scenario.layout_by_module[0].tp);
+  r.vocabulary_rows = r.shape.padded_vocabulary(scenario.layout_by_module[0].weight_shards());
   r.samples = scenario.batch.global;
   r.train = scenario.pass == Pass::train;
   r.clip = scenario.optimizer.clip;

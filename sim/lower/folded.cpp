@@ -133,9 +133,13 @@ struct MlpRing {
 
 OpAttributes hop_attributes(const ModuleContext& c) {
   OpAttributes attributes;
-  // Along one link per hop, or split over rings that use all links between the members in a node.
-  if (c.layout().tsp.ring == RingKind::striped)
-    attributes.stripes = static_cast<std::uint8_t>(std::min(c.tsp(), c.scenario->cluster.node.gpus) - 1);
+  // Along one link per hop, or split over as many rings as the links between the members hold without sharing one:
+  // n − 1, but n − 2 of 4 or 6 members (Tillson 1980).
+  if (c.layout().tsp.ring == RingKind::striped) {
+    const int members = std::min(c.tsp(), c.scenario->cluster.node.gpus);
+    const int rings = members == 4 || members == 6 ? members - 2 : members - 1;
+    attributes.stripes = static_cast<std::uint8_t>(std::max(1, rings));
+  }
   return attributes;
 }
 

@@ -64,14 +64,14 @@ Value mlp_part(BlockRecorder& r, Value x) {
 // The table of the vocabulary: a rank's rows, or under the folded axis all of them, gathered from their owners.
 Value vocabulary_table(BlockRecorder& r, const std::string& name, bool tied) {
   const ModuleContext& c = r.context();
-  const Dimension rows = c.weight_sharded(c.shape().padded_vocabulary(c.tp() * c.tsp()));
+  const Dimension rows = c.weight_sharded(c.shape().padded_vocabulary(c.layout().weight_shards()));
   const Value own = r.parameter(name, {rows, {c.shape().hidden, 0}}, tied);
   return c.tsp() > 1 ? gathered_weight(r, own, name) : own;
 }
 
 // The features of logits.
 Dimension vocabulary_columns(const ModuleContext& c) {
-  return c.tp_sharded(c.shape().padded_vocabulary(c.tp() * c.tsp()));
+  return c.tp_sharded(c.shape().padded_vocabulary(c.layout().weight_shards()));
 }
 
 TensorSpec token_spec(const ModuleContext& c, const std::string& name) {

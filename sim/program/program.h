@@ -188,7 +188,6 @@ struct OpAttributes {
   bool bias = false;            // matmul, residual_add: the last read operand is a bias
   std::uint8_t dimension = 0;   // all_gather, reduce_scatter, all_to_all, slice, concat: the dimension that changes
   std::uint8_t joined = 0;      // all_to_all: the dimension that grows
-  std::uint8_t stripes = 1;     // point_to_point: links of a node's full mesh that a message is split over
   std::int16_t root = 0;        // reduce, broadcast: position of the root in the group
   std::uint8_t stripes = 1;     // point_to_point: rings of one message each over a node's mesh that the batch stands
                                 // for, every one on a link of its own with 1/stripes of the bytes; equal at both ends

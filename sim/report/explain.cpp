@@ -76,7 +76,7 @@ Parts model_flops_parts(const Scenario& scenario, double total) {
   for (std::size_t v = 0; v < num_vertices(scenario.model); ++v) {
     const TransformerShape& shape = scenario.model[v].shape;
     const double s = static_cast<double>(shape.sequence);
-    const double rows = static_cast<double>(shape.padded_vocabulary(scenario.layout_by_module[v].tp));
+    const double rows = static_cast<double>(shape.padded_vocabulary(scenario.layout_by_module[v].weight_shards()));
     attention += samples * passes * 4 * s * s * static_cast<double>(shape.q_size() * shape.layers);
     logits += samples * passes * 2 * s * static_cast<double>(shape.hidden) * rows;
   }

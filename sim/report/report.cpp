@@ -174,7 +174,7 @@ double model_flops_of_step(const Scenario& scenario) {
   double per_sample = 0;
   for (std::size_t v = 0; v < num_vertices(scenario.model); ++v) {
     const TransformerShape& shape = scenario.model[v].shape;
-    per_sample += model_flops_per_sample(shape, shape.padded_vocabulary(scenario.layout_by_module[v].tp));
+    per_sample += model_flops_per_sample(shape, shape.padded_vocabulary(scenario.layout_by_module[v].weight_shards()));
   }
   if (scenario.pass == Pass::forward) per_sample /= 3;
   return per_sample * static_cast<double>(scenario.batch.global);

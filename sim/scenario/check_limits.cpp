@@ -24,7 +24,7 @@ struct Sizes {
         query(static_cast<double>(shape.heads) * static_cast<double>(shape.head_dim)),
         keys(static_cast<double>(shape.kv_heads) * static_cast<double>(shape.head_dim)),
         ffn(static_cast<double>(shape.fc1_size())),
-        vocabulary(static_cast<double>(shape.padded_vocabulary(layout.tp))),
+        vocabulary(static_cast<double>(shape.padded_vocabulary(layout.weight_shards()))),
         sequence(static_cast<double>(shape.sequence)),
         tokens(sequence * static_cast<double>(s.batch.micro)),
         scores(shape.fused_attention ? 0 : static_cast<double>(shape.heads) * sequence),

@@ -84,6 +84,8 @@ struct ModuleLayout {
   int rank_count = 0;                // tp·cp·tsp·dp·pp
   std::string order = "tp-cp-ep-dp-pp";  // tsp takes the place of tp when it is not named
 
+  // Parts of every weight.
+  int weight_shards() const { return tp * tsp.degree; }
   // Ranks that hold one replica of the parameters, or share its tokens.
   std::int64_t model_ranks() const { return std::int64_t{tp} * cp.degree * tsp.degree * pp; }
 };

@@ -19,7 +19,7 @@ const std::vector<Dimension> shared{{8, mask_of(Axis::tp)}};
 
 std::uint8_t tensor_stream(const Program& program) {
   std::uint8_t stream = 0;
-  while (program.streams[stream].kind != StreamKind::tensor) ++stream;
+  while (stream + 1u < program.streams.size() && program.streams[stream].kind != StreamKind::tensor) ++stream;
   return stream;
 }
 
