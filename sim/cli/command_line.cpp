@@ -39,6 +39,18 @@ std::optional<int> parse_count(std::string_view text) {
   return value;
 }
 
+CLI::Validator whole_number(int least, int most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos)
+      return fmt::format("\"{}\" is not a whole number ({} to {})", text, least, most);
+    const std::optional<int> value = parse_count(text);
+    if (!value || *value < least || *value > most) return fmt::format("{} is not in range ({} to {})", text, least, most);
+    return {};
+  };
+  return CLI::Validator(check, fmt::format("INT in [{} - {}]", least, most));
+}
+
 // "all", or a list such as "0,8,16-23".
 void parse_ranks(const std::string& text, TraceRequest& request) {
   if (text == "all") {
@@ -106,7 +118,7 @@ void build_run(CLI::App& run, CommandLine& line, RawOptions& raw) {
   add_run_options(run, line, raw);
   run.add_option("--jobs", line.jobs, "Runs at the same time (default: one per processor)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
   run.add_option("--trace", line.trace_file, "Write the timeline: FILE.json or FILE.json.gz")->type_name("FILE");
   run.add_option("--ranks", raw.ranks, "Ranks in the trace: all, or a list such as 0,8,16-23 (default: one per class)")
       ->type_name("LIST");
@@ -124,7 +136,7 @@ void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
   add_scenario_options(emulate, line, raw);
   emulate.add_option("--steps", line.steps, "Training steps")
       ->type_name("N")
-      ->check(CLI::Range(1, 100'000))
+      ->check(whole_number(1, 100'000))
       ->capture_default_str();
   emulate.add_option("--precision", raw.precision, "float or double")->type_name("NAME")->capture_default_str();
   emulate
@@ -133,7 +145,7 @@ void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
       ->capture_default_str();
   emulate.add_option("--jobs", line.jobs, "Threads (default: one per processor)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
   emulate.add_option("--trace", line.trace_file, "Write the order of the last step: FILE.json or FILE.json.gz")
       ->type_name("FILE");
   emulate.add_option("--ranks", raw.ranks, "Ranks in the trace: all, or a list such as 0,8,16-23 (default: all)")
@@ -253,7 +265,9 @@ void check_options(CommandLine& line, const RawOptions& raw) {
   if (!raw.ranks.empty()) parse_ranks(raw.ranks, line.trace);
   if (!raw.window.empty()) parse_window(raw.window, line.trace);
   if (line.trace_file.empty() && !(raw.ranks.empty() && raw.window.empty())) {
-    throw UsageError("--ranks and --window choose a part of the trace", "add --trace FILE.json.gz");
+    throw UsageError(line.command == Command::emulate ? "--ranks chooses a part of the trace"
+                                                      : "--ranks and --window choose a part of the trace",
+                     "add --trace FILE.json.gz");
   }
   if (raw.print_program_option != nullptr && raw.print_program_option->count() > 0) {
     line.print_program = true;

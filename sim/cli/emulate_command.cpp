@@ -44,6 +44,8 @@ void write_emulated_trace(const CommandLine& line, RunOutcome& run, const Interp
   run.replay = emulated_timeline(run.program, run.communicators, run.waits, rounds);
   Trace trace = build_trace(run.view(), line.trace, version_text());
   trace.provenance.executor = "numeric";
+  trace.provenance.emulation =
+      TraceEmulation{std::string(model_scale_name(line.tiny)), std::string(name_of(line.precision)), line.steps};
   write_trace(trace, line.trace_file, &interrupt);
 }
 
@@ -70,13 +72,8 @@ ExitCode emulate_command(const CommandLine& line, Console& console, const Interr
   settings.interpreter.interrupt = &interrupt;
   settings.on_progress = [&console](const std::string& text) { console.progress(text); };
   const EmulationReport report = emulate(input, settings);
-  std::optional<WrongOp> wrong;
-  if (!report.matches) {
-    console.progress("look for the first wrong value");
-    wrong = first_wrong_op(input, settings);
-  }
-  if (!line.trace_file.empty()) write_emulated_trace(line, run, report.run, interrupt);
-  const EmulationView view{run.scenario, line.tiny, run.program.ranks(), line.precision, report, wrong};
+  const EmulationJudgement judgement = judge(input, settings, report);
+  const EmulationView view{run.scenario, line.tiny, run.program.ranks(), settings.precision, report, judgement};
   if (line.json) {
     JsonText out(2);
     out.object();
@@ -86,7 +83,9 @@ ExitCode emulate_command(const CommandLine& line, Console& console, const Interr
   } else {
     console.result(emulation_page(view));
   }
-  return report.matches ? exit_ok : exit_check_failed;
+  // Behind the result, which a trace that cannot be written must not take away.
+  if (!line.trace_file.empty()) write_emulated_trace(line, run, report.run, interrupt);
+  return judgement.verdict == EmulationVerdict::differs ? exit_check_failed : exit_ok;
 }
 
 }  // namespace meshweave

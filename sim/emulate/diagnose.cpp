@@ -34,29 +34,25 @@ std::string parameter_of(const std::string& name) {
   return name.starts_with("grad(") ? name.substr(5, name.size() - 6) : std::string();
 }
 
-std::vector<StepValues> reference_values(const Scenario& scenario, int steps) {
-  Reference reference(reference_settings(scenario));
-  std::vector<StepValues> all;
-  for (int step = 0; step < steps; ++step) {
-    StepValues& s = all.emplace_back();
-    s.before = reference.parameters();
-    for (const auto& [key, value] : s.before) s.summed[key] = RowMatrix::Zero(value.rows(), value.cols());
-    reference.step([&](int layer, const std::string& name, std::int64_t sample, const RowMatrix& value) {
-      s.values[{layer, name, sample}] = value;
-      s.names.insert({layer, name});
-      double& largest = s.largest[{layer, name}];
-      largest = std::max(largest, value.cwiseAbs().maxCoeff());
-      if (name.starts_with("d("))
-        s.largest_activation_gradient = std::max(s.largest_activation_gradient, largest);
-      if (const std::size_t by = name.find(" by "); by != std::string::npos) {
-        s.summed.at({layer, parameter_of(name.substr(0, by))}) += value;
-      }
-    });
-    s.after = reference.parameters();
-    s.clipped = reference.gradients();
-    s.norm = reference.gradient_norm();
-  }
-  return all;
+StepValues next_step(Reference& reference) {
+  StepValues s;
+  s.before = reference.parameters();
+  for (const auto& [key, value] : s.before) s.summed[key] = RowMatrix::Zero(value.rows(), value.cols());
+  reference.step([&](int layer, const std::string& name, std::int64_t sample, const RowMatrix& value) {
+    s.values[{layer, name, sample}] = value;
+    s.names.insert({layer, name});
+    double& largest = s.largest[{layer, name}];
+    largest = std::max(largest, value.cwiseAbs().maxCoeff());
+    if (name.starts_with("d("))
+      s.largest_activation_gradient = std::max(s.largest_activation_gradient, largest);
+    if (const std::size_t by = name.find(" by "); by != std::string::npos) {
+      s.summed.at({layer, parameter_of(name.substr(0, by))}) += value;
+    }
+  });
+  s.after = reference.parameters();
+  s.clipped = reference.gradients();
+  s.norm = reference.gradient_norm();
+  return s;
 }
 
 class Diagnosis {
@@ -65,13 +61,15 @@ class Diagnosis {
       : input_(input),
         program_(*input.program),
         settings_(settings),
-        reference_(reference_values(*input.scenario, settings.steps)) {
-    for (const auto& [key, gradient] : reference_[0].summed) {
+        reference_(reference_settings(*input.scenario)) {
+    for (const std::uint32_t body : program_.body_of_rank)
+      executions_of_step_ += static_cast<std::int64_t>(program_.bodies[body].ops.size());
+    for (const auto& [key, gradient] : values(0).summed) {
       largest_gradient_ = std::max(largest_gradient_, gradient.cwiseAbs().maxCoeff());
     }
   }
 
-  std::optional<WrongOp> run() {
+  OpComparison run() {
     InProcessSettings memory;
     memory.seed = input_.scenario->seed;
     memory.vocabulary = shape().vocabulary;
@@ -84,9 +82,11 @@ class Diagnosis {
     interpreter.threads = 1;
     Interpreter(program_, *input_.waits, *input_.liveness, ranks, *backend_)
         .run(settings_.steps, interpreter, [this](const OpCall& call) {
-          if (!wrong_) look_at(call);
+          if (result_.wrong) return;
+          look_at(call);
+          if (++executed_[call.step] == executions_of_step_) forget(call.step);
         });
-    return wrong_;
+    return std::move(result_);
   }
 
  private:
@@ -94,8 +94,21 @@ class Diagnosis {
   const Body& body_of(int rank) const {
     return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]];
   }
-  const StepValues& values(const OpCall& call) const {
-    return reference_[static_cast<std::size_t>(call.step)];
+  const StepValues& values(const OpCall& call) { return values(call.step); }
+  const StepValues& values(int step) {
+    while (reference_.steps() <= step) {
+      const int next = reference_.steps();
+      steps_.emplace(next, next_step(reference_));
+    }
+    return steps_.at(step);
+  }
+
+  // What all ranks have behind them.
+  void forget(int step) {
+    steps_.erase(step);
+    executed_.erase(step);
+    std::erase_if(sums_, [step](const auto& entry) { return std::get<0>(entry.first) == step; });
+    std::erase_if(uses_, [step](const auto& entry) { return std::get<0>(entry.first) == step; });
   }
 
   void look_at(const OpCall& call) {
@@ -103,7 +116,7 @@ class Diagnosis {
     const Op& op = body.ops[call.op];
     const OpSpec& spec = program_.spec(op);
     for (const std::uint32_t tensor : program_.writes(body, op)) {
-      if (wrong_) return;
+      if (result_.wrong) return;
       const TensorSpec& t = program_.tensor_spec(body, tensor);
       if (spec.phase == Phase::backward_weight && t.name.starts_with("grad(")) {
         main_gradient(call, spec, tensor);
@@ -113,7 +126,7 @@ class Diagnosis {
                  body.storages[body.tensors[tensor].storage].category == Category::parameters) {
         // What is right but for rounding becomes the reference's: no step inherits the rounding of another.
         const std::vector<double> right = bucket(call, tensor, values(call).after, false);
-        if (wrong_) return;
+        if (result_.wrong) return;
         backend_->set_values(call.rank, tensor, right);
         backend_->set_values(call.rank, program_.writes(body, op)[0], right);  // main parameters
       } else if (spec.phase == Phase::parameter_gather) {
@@ -266,7 +279,7 @@ class Diagnosis {
       }
       const double floor = of_gradients ? gradient_floor * largest_gradient_ : 0;
       judge(call, tensor, off, std::max(whole.cwiseAbs().maxCoeff(), floor));
-      if (wrong_) break;
+      if (result_.wrong) break;
     }
     return own;
   }
@@ -280,7 +293,10 @@ class Diagnosis {
   }
 
   void judge(const OpCall& call, std::uint32_t tensor, double off, double scale) {
-    if (wrong_ || off <= tolerance * std::max(scale, 1e-300)) return;
+    if (result_.wrong) return;
+    scale = std::max(scale, 1e-300);
+    result_.largest = std::max(result_.largest, off / scale);
+    if (off <= tolerance * scale) return;
     const Body& body = body_of(call.rank);
     const Op& op = body.ops[call.op];
     const OpSpec& spec = program_.spec(op);
@@ -295,7 +311,7 @@ class Diagnosis {
     where += fmt::format(": {}{} is off by {:.3g} where the largest is {:.3g}", written.name,
                          written.partial != 0 ? " (summed over " + names_of(written.partial) + ")" : "", off,
                          scale);
-    wrong_ = WrongOp{call.rank, call.step, call.op, std::move(where)};
+    result_.wrong = WrongOp{call.rank, call.step, call.op, std::move(where)};
   }
 
   struct Sum {
@@ -306,20 +322,53 @@ class Diagnosis {
   const EmulationInput& input_;
   const Program& program_;
   const EmulationSettings& settings_;
-  std::vector<StepValues> reference_;
+  Reference reference_;
+  std::map<int, StepValues> steps_;       // of the reference, those under way
+  std::map<int, std::int64_t> executed_;  // ops, of the same
+  std::int64_t executions_of_step_ = 0;
   double largest_gradient_ = 0;
   std::optional<InProcessBackend<double>> backend_;
   std::map<std::tuple<int, int, std::uint32_t, std::uint32_t>, Sum>
       sums_;  // step, first rank of the sum, op, tensor
   std::map<std::tuple<int, int, std::uint32_t>, std::set<std::pair<std::string, int>>>
       uses_;  // step, rank, tensor
-  std::optional<WrongOp> wrong_;
+  OpComparison result_;
 };
 
 }  // namespace
 
-std::optional<WrongOp> first_wrong_op(const EmulationInput& input, const EmulationSettings& settings) {
+OpComparison compare_ops(const EmulationInput& input, const EmulationSettings& settings) {
   return Diagnosis(input, settings).run();
+}
+
+std::optional<WrongOp> first_wrong_op(const EmulationInput& input, const EmulationSettings& settings) {
+  return compare_ops(input, settings).wrong;
+}
+
+std::string_view name_of(EmulationVerdict verdict) {
+  switch (verdict) {
+    case EmulationVerdict::matches: return "matches";
+    case EmulationVerdict::rounding: return "rounding";
+    case EmulationVerdict::differs: return "differs";
+  }
+  return "";
+}
+
+EmulationJudgement judge(const EmulationInput& input, const EmulationSettings& settings,
+                         const EmulationReport& report) {
+  EmulationJudgement judgement;
+  if (report.matches) return judgement;
+  judgement.verdict = EmulationVerdict::differs;
+  if (settings.on_progress) settings.on_progress("look for the first wrong value");
+  judgement.ops = compare_ops(input, settings);
+  // Without updates, no step hands its rounding to the next one.
+  const bool amplifies = input.scenario->pass == Pass::train && settings.steps > 2;
+  if (judgement.ops->wrong || !report.stuck.empty() || !amplifies) return judgement;
+  EmulationSettings two = settings;
+  two.steps = 2;
+  judgement.two_steps = emulate(input, two);
+  if (judgement.two_steps->matches) judgement.verdict = EmulationVerdict::rounding;
+  return judgement;
 }
 
 }  // namespace meshweave

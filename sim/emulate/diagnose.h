@@ -7,6 +7,9 @@
 // gradient is compared with the contributions that it should hold by then: of every use and micro-batch whose
 // weight-gradient op has run. Values that the reference does not make (statistics, exponentials) show in what
 // follows from them.
+//
+// The verdict on an emulation follows: errors above the tolerance are an op's fault, unless training amplifies
+// rounding, which two steps do not do yet and no single op does.
 #pragma once
 
 #include <optional>
@@ -15,8 +18,28 @@
 
 namespace meshweave {
 
-// Nothing where no value differs, or the first that does in an order of the same settings. Keeps every value
-// of the reference in memory: meant for tiny models.
+struct OpComparison {
+  std::optional<WrongOp> wrong;  // the first value that differs, in an order of the same settings
+  double largest = 0;            // relative error of any value up to there
+};
+// Keeps every value that the reference makes in the steps under way in memory: meant for tiny models.
+OpComparison compare_ops(const EmulationInput& input, const EmulationSettings& settings);
 std::optional<WrongOp> first_wrong_op(const EmulationInput& input, const EmulationSettings& settings);
+
+enum class EmulationVerdict : std::uint8_t {
+  matches,   // every error is within the tolerance
+  rounding,  // training of more than two steps, which alone match, and no op of any step makes a wrong value
+  differs,
+};
+std::string_view name_of(EmulationVerdict);  // "matches", …
+
+struct EmulationJudgement {
+  EmulationVerdict verdict = EmulationVerdict::matches;
+  std::optional<OpComparison> ops;           // nothing where the emulation matches
+  std::optional<EmulationReport> two_steps;  // where more were emulated and no op is wrong
+};
+// Of an emulation with the same input and settings.
+EmulationJudgement judge(const EmulationInput& input, const EmulationSettings& settings,
+                         const EmulationReport& report);
 
 }  // namespace meshweave

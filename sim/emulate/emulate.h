@@ -6,6 +6,7 @@
 // the gradient: the difference of an update times (√v̂ + ε)/rate, by which Adam makes it of the gradient.
 // Gradients are compared behind the clip, which hides their scale; the global norm before it shows that. What
 // is never made is infinitely wrong: an element that no rank's optimizer updates, a norm that a rank lacks.
+// Updates are judged in double only, and where the learning rate moves parameters by more than their rounding.
 #pragma once
 
 #include <cstdint>
@@ -60,13 +61,23 @@ struct EmulationReport {
   std::vector<double> loss, reference_loss;  // by step
   double loss_error = 0;                     // largest relative difference
   std::vector<ParameterError> parameters;    // in model order; empty for a forward pass
-  double norm_error = 0;  // largest relative difference of the global gradient norm, before the clip
+  // Largest relative difference of the global gradient norm, before the clip; 0 where no norm is made.
+  double norm_error = 0;
   double gradient_error = 0, update_error = 0;  // largest of the parameters
   double tolerance = 0;                         // 1e-10 double, 1e-4 float (loss and gradients only)
+  bool updates_shown = false;   // train, and the learning rate is at least `least_learning_rate`
+  bool updates_judged = false;  // and computed in double
   std::string stuck;                            // empty, or where the program stands still
   bool matches = false;
   InterpreterRun run;
 };
+
+// Of a parameter of size 1 a step of Adam changes about the learning rate; its last digit, 2^-52, is then more
+// than the tolerance of an update, 1e-10.
+constexpr double least_learning_rate = 2.2e-6;
+
+// Whether the step makes a global gradient norm.
+bool makes_norm(const Scenario& scenario);
 
 // Reference settings of the only module of a scenario.
 ReferenceSettings reference_settings(const Scenario& scenario);

@@ -2,10 +2,11 @@
 // same streams and groups.
 //
 // Kept: tp, pp, vpp, the order of the axes, the schedule, what overlaps, recomputation, precision, and which
-// stages have more layers than others. Shrunk: hidden, heads, ffn, vocabulary, layers per virtual stage (1,
-// or 2 where a stage had more than the least), the sequence to the least that the layout divides, dp to 2
-// (times 2 optimizer instances), samples of a micro-batch to 2, micro-batches to 2·PP·VPP. Left out:
-// perturbations, published results.
+// stages have more layers than others. Shrunk, where they are larger: hidden, heads, ffn, vocabulary, layers per
+// virtual stage (1, or 2 where a stage had more than the least), the sequence to the least from 8 on that the
+// layout divides, dp to 2 (times 2 optimizer instances), samples of a micro-batch to 2, micro-batches to
+// 2·PP·VPP. Left out: perturbations, published results, the baseline. `resolved_json` is that of the tiny
+// scenario.
 #pragma once
 
 #include "sim/scenario/scenario.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sim/emulate/emulate.h"
+#include "sim/emulate/diagnose.h"
 #include "sim/trace/json_text.h"
 
 namespace meshweave {
@@ -15,11 +15,14 @@ struct EmulationView {
   int ranks = 0;
   EmulationPrecision precision = EmulationPrecision::double_precision;
   const EmulationReport& report;
-  const std::optional<WrongOp>& wrong;
+  const EmulationJudgement& judgement;
 };
 
+std::string_view model_scale_name(bool tiny);  // "full", "tiny"
+
 std::string emulation_page(const EmulationView& view);
-// The keys of an object that the caller has opened: schema_version, scenario, …, matches.
+// The keys of an object that the caller has opened: schema_version, scenario, …, matches. What is not made or not
+// judged is null, and so are errors that are infinite.
 void write_emulation(JsonText& out, const EmulationView& view);
 
 }  // namespace meshweave

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,6 +99,14 @@ struct TraceLink {
   double bytes_per_s = 0;  // capacity
 };
 
+// Of a trace of numbers.
+struct TraceEmulation {
+  std::string model_scale;  // "full" or "tiny"
+  std::string precision;    // "double" or "float"
+  int steps = 0;
+  bool operator==(const TraceEmulation&) const = default;
+};
+
 struct TraceProvenance {
   std::string tool;        // "meshweave 0.1.0"
   std::string executor;
@@ -107,6 +116,7 @@ struct TraceProvenance {
   std::vector<std::pair<std::string, std::string>> inputs;  // file, hash of its content
   std::string resolved;    // JSON of the resolved scenario; may be empty
   std::string left_out;    // what was not written, for people; empty for nothing
+  std::optional<TraceEmulation> emulation{};  // executor "numeric"
 };
 
 struct Trace {

@@ -110,6 +110,10 @@ class TraceBuilder {
     p.seed = j.at("seed"), p.left_out = j.at("left_out");
     for (const auto& [file, hash] : j.at("inputs").items()) p.inputs.emplace_back(file, hash.get<std::string>());
     if (j.contains("resolved")) p.resolved = j.at("resolved").dump();
+    if (j.contains("emulation")) {
+      const Json& e = j.at("emulation");
+      p.emulation = TraceEmulation{e.at("model_scale"), e.at("precision"), e.at("steps").get<int>()};
+    }
   }
 
   std::uint32_t rank_of(const Json& event) const {

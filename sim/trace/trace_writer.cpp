@@ -70,6 +70,12 @@ void print_tables(Output& out, const Trace& trace) {
   for (const auto& [file, hash] : from.inputs) j.field(file, hash);
   j.end();
   if (!from.resolved.empty()) j.key("resolved"), j.raw(from.resolved);
+  if (from.emulation) {
+    j.key("emulation"), j.object();
+    j.field("model_scale", from.emulation->model_scale), j.field("precision", from.emulation->precision);
+    j.field("steps", from.emulation->steps);
+    j.end();
+  }
   j.field("left_out", from.left_out);
   j.end();
   j.field("step_begin_ns", floor_nanoseconds(trace.step_begin));

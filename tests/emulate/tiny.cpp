@@ -92,6 +92,61 @@ TEST_CASE("Every shipped scenario, made tiny, trains as the reference does: long
   check_shipped(false);
 }
 
+TEST_CASE("A tiny scenario writes itself as the resolved one, which reads back and is not made smaller") {
+  for (const std::string& file : shipped_scenarios()) {
+    CAPTURE(file);
+    const Scenario tiny = tiny_scenario(read_scenario(file, {}));
+    const Scenario back = parse_scenario(tiny.resolved_json, file);
+    CHECK(back.resolved_json == tiny.resolved_json);
+    CHECK(tiny_scenario(back).resolved_json == tiny.resolved_json);
+    CHECK(back.seed == tiny.seed);
+    CHECK(back.model[0].shape.hidden == tiny.model[0].shape.hidden);
+    CHECK(back.layout_by_module[0].stages == tiny.layout_by_module[0].stages);
+  }
+}
+
+TEST_CASE("Tiny is never larger than what was given") {
+  const auto made_tiny = [](const std::string& model, const std::string& layout, const std::string& overlap) {
+    const std::string text = R"({ "cluster": { "node": { "base": "hgx-h100", "gpus": 4 }, "nodes": 1 },
+      "model": { "language": {)" + model + R"(} }, "batch": { "global": 4, "micro": 1 },
+      "layout": { "language": {)" + layout + R"(} }, "overlap": {)" + overlap + R"(} })";
+    return tiny_scenario(parse_scenario(text, "small.json"));
+  };
+  // Everything is below the tiny sizes: hidden 16, head_dim 4, ffn 4 · tp = 8, 30 tokens, sequence 8.
+  Scenario s = made_tiny(R"("hidden": 8, "layers": 2, "heads": 4, "head_dim": 2, "ffn": 4, "vocabulary": 7,
+      "vocabulary_multiple": 3, "sequence": 2)",
+                         R"("tp": 2, "pp": 2, "dp": 1, "sequence_parallel": true)", "");
+  const TransformerShape& m = s.model[0].shape;
+  CHECK(m.hidden == 8);
+  CHECK(m.layers == 2);
+  CHECK(m.kv_heads == 4);  // more than one each for tp 2: two each
+  CHECK(m.heads == 4);
+  CHECK(m.head_dim == 2);
+  CHECK(m.ffn == 4);
+  CHECK(m.vocabulary == 7);
+  CHECK(m.vocabulary_multiple == 3);
+  CHECK(m.sequence == 2);
+  CHECK(m.max_positions == 2);
+  CHECK(s.batch.global == 4);  // 4 micro-batches of 1: no more than 2 · pp · vpp
+  const PreparedProgram p(s);
+  CHECK(emulate(p.input(), {}).matches);
+
+  // Where it is above, it becomes the tiny size. A multiple of 6 becomes 3, its largest divisor up to 4; tp 4 with 4
+  // chunks divides no sequence below 16.
+  s = made_tiny(R"("hidden": 256, "layers": 2, "heads": 16, "ffn": 1024, "vocabulary": 100, "vocabulary_multiple": 6,
+      "sequence": 64)",
+                R"("tp": 4, "dp": 1, "sequence_parallel": true)", R"("tp": true, "tp_chunks": 4)");
+  const TransformerShape& large = s.model[0].shape;
+  CHECK(large.hidden == 16);
+  CHECK(large.heads == 8);
+  CHECK(large.head_dim == 4);
+  CHECK(large.ffn == 16);
+  CHECK(large.vocabulary == 30);
+  CHECK(large.vocabulary_multiple == 3);
+  CHECK(large.sequence == 16);
+  CHECK(s.batch.global == 2);  // 2 · pp · vpp micro-batches of 1
+}
+
 TEST_CASE("Tiny and full programs have the same kinds of ops on the same streams and groups") {
   for (const std::string& file : shipped_scenarios()) {
     CAPTURE(file);

@@ -110,7 +110,14 @@ TEST_CASE("A trace reads back as it was written") {
   CHECK(back.memory == trace.memory);
   CHECK(back.memory_bytes == trace.memory_bytes);
   CHECK(back.provenance.scenario == "a \"quoted\" file.json");
+  CHECK_FALSE(back.provenance.emulation);
   CHECK(back.step_end == trace.step_end);
+}
+
+TEST_CASE("What was emulated reads back") {
+  Trace trace = two_ranks();
+  trace.provenance.emulation = TraceEmulation{"tiny", "float", 7};
+  CHECK(parse_trace(text_of(trace), "t.json").provenance.emulation == trace.provenance.emulation);
 }
 
 TEST_CASE("A compressed file reads back like a plain one, and is the same each time") {
