@@ -60,7 +60,8 @@ double accumulation_seconds(const DeviceModel& device, const Program& program, c
   if (spec.kind != OpKind::matmul || spec.attributes.matmul != MatmulForm::weight_gradient) return 0;
   constexpr std::int64_t plain_epilogue_bytes = 2;
   const TensorSpec& gradient = program.tensor_specs[spec.writes.front()];
-  const std::int64_t extra = 2 * gradient.bytes() - plain_epilogue_bytes * gradient.elements();
+  const std::int64_t passes = accumulates(program, spec) ? 2 : 1;
+  const std::int64_t extra = passes * gradient.bytes() - plain_epilogue_bytes * gradient.elements();
   return static_cast<double>(extra) / streaming_rate(device);
 }
 
@@ -101,14 +102,22 @@ KernelCost attention_cost(const DeviceModel& device, const OpSpec& spec, const W
   shape.head_dim = static_cast<double>(work.head_dim);
   shape.causal = spec.attributes.mask == AttentionMask::causal;
   shape.backward = spec.kind == OpKind::attention_backward;
+  shape.visible = spec.attributes.visible;
   KernelCost result;
+  if (work.visible == 0) {
+    if (explain) result.text = "fused attention that sees none of these keys: not launched";
+    return result;
+  }
   result.seconds =
       device.kernel_floor_s + attention_seconds(device, work.bytes, shape) / device.sustained_factor;
   if (explain) {
+    const std::string mask = !shape.causal       ? ""
+                             : shape.visible < 0 ? ", causal"
+                                                 : fmt::format(", {:.3g} % visible", 100 * shape.visible);
     result.text = fmt::format("fused attention{}, {} × {} × {} × {}{}: {:.0f} % of {}",
                               shape.backward ? " backward" : "", count_text(work.batch, "head"),
                               work.q_length == 1 ? "1 query" : fmt::format("{} queries", work.q_length),
-                              count_text(work.kv_length, "key"), work.head_dim, shape.causal ? ", causal" : "",
+                              count_text(work.kv_length, "key"), work.head_dim, mask,
                               100 * work.flops / result.seconds / device.peak_flops_per_s,
                               format_quantity(device.peak_flops_per_s, QuantityKind::flops_per_second));
   }
@@ -185,6 +194,7 @@ double bandwidth_share(const MemoryModel& memory, OpKind kind) {
     case OpKind::fill:
     case OpKind::slice:
     case OpKind::concat:
+    case OpKind::reorder:
     case OpKind::clip:
     case OpKind::gradient_norm:
     case OpKind::cast:
@@ -228,12 +238,16 @@ double attention_seconds(const DeviceModel& device, double bytes, const Attentio
   const double efficiency = nearest_efficiency(model, shape.head_dim, shape.backward);
   const double overhead = shape.backward ? model.backward_overhead_keys : model.forward_overhead_keys;
   const double products = shape.backward ? 10.0 : 4.0;
-  const double visited = shape.causal ? shape.kv_length / 2 + model.causal_extra_keys : shape.kv_length;
+  const bool own_share = shape.visible >= 0;
+  const double visible = own_share ? shape.visible : shape.causal ? 0.5 : 1.0;
+  const double visited = shape.kv_length * visible + (visible < 1 ? model.causal_extra_keys : 0);
+  const double furthest =
+      own_share ? std::min(shape.kv_length, shape.kv_length * visible + shape.q_length / 2) : shape.kv_length;
   const double rate = device.peak_flops_per_s / device.compute_units * efficiency;
   const double item_flops_per_key = products * model.query_block * shape.head_dim;
   const double items = shape.heads * std::ceil(shape.q_length / model.query_block);
   const double mean = item_flops_per_key * (visited + overhead) / rate;
-  const double longest = item_flops_per_key * (shape.kv_length + overhead) / rate;
+  const double longest = item_flops_per_key * (furthest + overhead) / rate;
   const double compute = std::max(longest, mean * items / device.compute_units + model.tail * longest);
   return std::max(compute, bytes / streaming_rate(device));
 }

@@ -11,6 +11,7 @@
 //
 // Fused attention of b·h heads, a query block of B rows visiting K keys on average (under a causal mask half of all
 // and some masked ones) at the efficiency e of its head dimension d, K0 keys of overhead per block:
+// A contiguous shard of the sequence sees its own share of the pairs, and its last block visits that of the last query.
 //   items  = b·h·ceil(q/B)        work item = c·B·(K + K0)·d FLOPs, c = 4 forward, 10 backward
 //   time   = (items/C + tail·longest/mean) · item / (e·P/C)
 // (list scheduling: the slowest unit ends at most one longest item after the mean; Graham 1969).
@@ -44,6 +45,7 @@ struct AttentionShape {
   double head_dim = 0;
   bool causal = false;
   bool backward = false;
+  double visible = -1;      // share of the pairs that these queries see of these keys; < 0: half when causal, else all
 };
 // Without the floor and without the sustained factor.
 double attention_seconds(const DeviceModel& device, double bytes, const AttentionShape& shape);

@@ -32,12 +32,16 @@ class ResolvedLayout {
     return value && value->is(Json::Kind::integer) ? value->integer : 1;
   }
 
-  // The value of the axis with another degree; its settings stay.
-  std::string with_degree(std::string_view axis, std::int64_t degree) const {
+  // The value of the axis with another degree; the settings of one that is used stay.
+  std::string with_degree(std::string_view axis, std::int64_t other) const {
     const Json* value = find(axis);
-    if (!value || !value->is(Json::Kind::object)) return fmt::format("{}", degree);
-    Json changed = *value;
-    if (Json* member = changed.find("degree")) *member = Json::make(degree);
+    if (degree(axis) == 1 || !value->is(Json::Kind::object)) return fmt::format("{}", other);
+    Json changed = Json::make_object();
+    for (std::size_t i = 0; i < value->items.size(); ++i) {
+      // How many exchange heads follows from the degree.
+      if (value->keys[i] == "ulysses") continue;
+      changed.add(value->keys[i], value->keys[i] == "degree" ? Json::make(other) : value->items[i]);
+    }
     return format_json_line(changed);
   }
 

@@ -159,7 +159,7 @@ void check_context_parallel(const TransformerShape& shape, ModuleLayout& layout,
     report(at + "/keep", fmt::format("keys and values of all tokens are kept where they are gathered (cp is \"{}\")", name_of(cp.kind)),
            "set cp.kind to \"all-gather\", or keep to \"nothing\"");
   check_partition(shape.sequence / cp.ulysses, cp.ring(), cp.partition, at + "/cp", report);
-  if (shape.sequence % cp.degree != 0)
+  if (cp.ulysses > 1 && shape.sequence % cp.degree != 0)
     report(at + "/cp", fmt::format("{} does not divide the sequence of {}", cp.degree, shape.sequence));
 }
 

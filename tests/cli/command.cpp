@@ -208,7 +208,7 @@ TEST_CASE("A published result is compared while overrides leave the run the one 
   CHECK(rows[0]["published"].contains("relative_error") != rows[1]["published"].contains("relative_error"));
 }
 
-TEST_CASE("A folder without scenarios names those below it; a folder is no file") {
+TEST_CASE("A folder without scenarios names those below it, a folder is no file") {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() + "/inner");
   const Finished empty = meshweave_command({"run", folder.path()});

@@ -9,7 +9,7 @@
 using namespace meshweave;
 using namespace meshweave::testing;
 
-TEST_CASE("run --trace writes a file that reads back; the choice of ranks is kept") {
+TEST_CASE("run --trace writes a file that reads back, the choice of ranks is kept") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   const std::string file = folder.file("t.json.gz");

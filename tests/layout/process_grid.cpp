@@ -7,18 +7,26 @@ using namespace meshweave;
 namespace {
 //                                    tp cp ep dp pp
 constexpr Degrees degrees{.tp = 2, .dp = 2, .pp = 2};
+Coordinates at(int tp, int dp, int pp) {
+  Coordinates c{};
+  c[static_cast<std::size_t>(Axis::tp)] = tp;
+  c[static_cast<std::size_t>(Axis::dp)] = dp;
+  c[static_cast<std::size_t>(Axis::pp)] = pp;
+  return c;
+}
+
 }  // namespace
 
 TEST_CASE("the first axis of the order varies fastest") {
   const ProcessGrid grid(degrees, "tp-cp-ep-dp-pp", 0);
   CHECK(grid.size() == 8);
   // 5 = 1·1 (tp) + 0·2 (dp) + 1·4 (pp)
-  CHECK(grid.coordinates(5) == Coordinates{1, 0, 0, 0, 1});
-  CHECK(grid.rank({1, 0, 0, 0, 1}) == 5);
+  CHECK(grid.coordinates(5) == at(1, 0, 1));
+  CHECK(grid.rank(at(1, 0, 1)) == 5);
   CHECK(grid.label(5) == "tp1 dp0 pp1");
   const ProcessGrid inner(degrees, "tp-pp-dp", 8);
   // With pp inside dp and an offset of 8: 13 − 8 = 5 = 1 (tp) + 0·2 (pp) + 1·4 (dp)
-  CHECK(inner.coordinates(13) == Coordinates{1, 0, 0, 1, 0});
+  CHECK(inner.coordinates(13) == at(1, 1, 0));
 }
 
 TEST_CASE("coordinates and rank are inverse") {

@@ -69,7 +69,7 @@ TEST_CASE("The trace gives the same breakdown and critical path as the report") 
   CHECK(length == trace.step_end - trace.step_begin);
 }
 
-TEST_CASE("Slices of one stream never overlap, also after rounding to nanoseconds; flows join slices that meet") {
+TEST_CASE("Slices of one stream never overlap, also after rounding to nanoseconds, flows join slices that meet") {
   const FinishedRun run(small_h100_scenario(layout));
   const Trace trace = build_trace(run.view(), {}, "t");
   std::vector<std::vector<std::int64_t>> until(trace.ranks.size(), std::vector<std::int64_t>(trace.streams.size()));

@@ -316,7 +316,7 @@ TEST_CASE("A forward pass is called one, where its FLOPs are explained and on th
   CHECK(report_page(train.view(), train.report).find("forward only") == std::string::npos);
 }
 
-TEST_CASE("Ops of one name are one line, whatever their shapes; buckets are one part") {
+TEST_CASE("Ops of one name are one line, whatever their shapes, buckets are one part") {
   const FinishedRun run(small_h100_scenario(R"({ "dp": 16, "zero": 1 })", R"(, "optimizer": { "bucket_parameters": 10000000 })"));
   const Explanation explanation = explain_report(run.view(), run.report);
   std::set<std::string> names;

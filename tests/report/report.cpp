@@ -169,7 +169,7 @@ TEST_CASE("The categories and the framework's constant add up to the peak") {
   CHECK(largest == m.peak_bytes);
 }
 
-TEST_CASE("Forward passes follow each other through the pipeline; the latency is that of the first") {
+TEST_CASE("Forward passes follow each other through the pipeline, the latency is that of the first") {
   // Eight stages of 1 s and one micro-batch: it takes 8 s, and the next one ends 1 s behind it.
   Scenario scenario = one_second_scenario(8, 1, 1);
   scenario.pass = Pass::forward;
@@ -178,7 +178,7 @@ TEST_CASE("Forward passes follow each other through the pipeline; the latency is
   CHECK(run.report.latency_s == Approx(8).epsilon(1e-12));
   CHECK_FALSE(run.report.bubble_over_ideal_closed_form.has_value());
   const std::string page = report_page(run.view(), run.report);
-  CHECK(page.find("\n  latency                        8 s ") != std::string::npos);
+  CHECK(page.find("\n  latency                          8 s ") != std::string::npos);
   CHECK(page.find("closed form") == std::string::npos);
 }
 

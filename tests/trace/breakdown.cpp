@@ -62,7 +62,7 @@ TEST_CASE("A host that was held by a communication passes the question on to it"
   CHECK(b.total() == ns(10));
 }
 
-TEST_CASE("Communications in a row are classified one by one; copies count as copies") {
+TEST_CASE("Communications in a row are classified one by one, copies count as copies") {
   // Two transfers on one stream, the second released by the first, then a copy, then the op.
   const Breakdown b =
       of({lane(0, 0, 0, 2, -1, Release::none), lane(1, 2, 3, 5, 0, Release::wait), lane(1, 5, 5, 6, 1, Release::stream),

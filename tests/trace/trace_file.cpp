@@ -148,7 +148,7 @@ TEST_CASE("An interrupted or impossible write leaves no file behind") {
   CHECK(folder.files() == 0);
 }
 
-TEST_CASE("Only a regular file is replaced; symbolic links are followed and stay") {
+TEST_CASE("Only a regular file is replaced, symbolic links are followed and stay") {
   const TemporaryFolder folder;
   const auto message = [](const fs::path& path) -> std::string {
     try {
