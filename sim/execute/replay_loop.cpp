@@ -307,7 +307,13 @@ void ReplayLoop::begin_message(std::uint32_t player, std::uint32_t m, Picosecond
   const Message& message = body.messages[m];
   const int other = tables_.peer(player, message.peer).rank;
   const std::uint32_t op = r.body->op_of_message[m];
-  const auto bytes = static_cast<double>(input_.program->tensor_spec(body, message.tensor).bytes());
+  // The sender's batch says what travels together.
+  const PeerEntry& far = tables_.peer(player, message.peer);
+  const BodyTable& sender = message.send ? *r.body : *ranks_[far.player].body;
+  const std::uint32_t sent = message.send ? m : (*far.other_end)[m];
+  const auto bytes = static_cast<double>(wire_bytes(*input_.program, *sender.body,
+                                                    sender.body->ops[sender.op_of_message[sent]],
+                                                    sender.body->messages[sent]));
   Flight flight;
   flight.message_ranks[0] = message.send ? r.rank : other;
   flight.message_ranks[1] = message.send ? other : r.rank;

@@ -59,6 +59,18 @@ std::pair<std::int64_t, std::int64_t> Program::byte_range(const Body& body, std:
   return {t.offset, std::min(last, body.storages[t.storage].bytes)};
 }
 
+std::int64_t wire_bytes(const Program& program, const Body& body, const Op& op, const Message& message) {
+  std::int64_t bytes = 0;
+  bool first = true;
+  for (const Message& m : program.messages(body, op)) {
+    if (m.send != message.send || m.peer != message.peer) continue;
+    if (first && &m != &message) return 0;
+    first = false;
+    bytes += program.tensor_spec(body, m.tensor).bytes();
+  }
+  return bytes;
+}
+
 bool accumulates(const Program& program, const OpSpec& spec) {
   if (is_collective(spec.kind)) return spec.reads.size() == 2 * spec.writes.size();
   if (spec.reads.empty()) return false;

@@ -321,6 +321,10 @@ struct Program {
   std::pair<std::int64_t, std::int64_t> byte_range(const Body& body, std::uint32_t tensor) const;
 };
 
+// Bytes that a sent message puts on the wire. Several messages of one op to one peer travel as one: the first carries the
+// bytes of all, the others none.
+std::int64_t wire_bytes(const Program& program, const Body& body, const Op& op, const Message& message);
+
 // Whether the result of a product, a gradient or a collective is added to what the written operand holds, which is then
 // read behind all others. Weights have at most two dimensions, activations more.
 bool accumulates(const Program& program, const OpSpec& spec);

@@ -141,8 +141,12 @@ class KernelOperands : public OperandExpectations {
 
   // A parameter's gradient: added to the main gradient, or of a visitor and made anew.
   void expect_gradient(AxisMask contribution) {
-    if (inputs() < reads()) return expect_accumulation(reads() - 1, 0, contribution);
-    expect_partial(out(0), contribution);
+    if (inputs() == reads()) return expect_partial(out(0), contribution);
+    // What a visitor's gradient grows by on its way has a name for each rank.
+    const bool travels = std::any_of(out(0).dimensions.begin(), out(0).dimensions.begin() + out(0).rank,
+                                     [](const Dimension& d) { return d.visit != 0; });
+    if (travels) return expect_result(contribution);
+    expect_accumulation(reads() - 1, 0, contribution);
   }
 
   // The result of a product, which is added to where it is read too.
@@ -285,7 +289,7 @@ class KernelOperands : public OperandExpectations {
       expect_same_shape(in(i), out(0));
       expect_log_sum_exp(in(i + 1), out(0));
     }
-    expect_log_sum_exp(out(1), out(0));
+    if (writes() > 1) expect_log_sum_exp(out(1), out(0));
   }
 
   // `all` is [s, b, heads, s of the keys].

@@ -229,11 +229,25 @@ class LongestPath {
       while (!posts(other, i, m, rank)) ++i;
       const std::int64_t begin = std::max(launch(rank, step, op), launch(other, step, i));
       const std::vector<int> ends = m.send ? std::vector<int>{rank, other} : std::vector<int>{other, rank};
-      const auto bytes = static_cast<double>(in_.program.tensor_spec(body(rank), m.tensor).bytes());
+      const auto bytes = m.send ? sent_together(rank, op, m.tag) : sent_together(other, i, m.tag);
       const TransferCost cost = in_.costs.message(bytes, ends[0], ends[1], spec(rank, op).attributes.stripes);
       last = std::max(last, begin + transfer_time(cost, ends, true));
     }
     return last;
+  }
+
+  // What the sender's batch sends to one peer goes with the first of its messages.
+  double sent_together(int rank, std::size_t op, std::uint64_t tag) const {
+    const auto all = in_.program.messages(body(rank), body(rank).ops[op]);
+    std::size_t own = 0;
+    while (!all[own].send || all[own].tag != tag) ++own;
+    double bytes = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].send || all[i].peer != all[own].peer) continue;
+      if (i < own) return 0;
+      bytes += static_cast<double>(in_.program.tensor_spec(body(rank), all[i].tensor).bytes());
+    }
+    return bytes;
   }
 
   bool posts(int rank, std::size_t op, const Message& wanted, int other) const {

@@ -86,6 +86,38 @@ TEST_CASE("GPipe, plain data parallelism, optimizer instances and the forward pa
   check_verified(o);
 }
 
+TEST_CASE("every sharding of the sequence is verified, with and without its overlap") {
+  using enum ContextKind;
+  for (const ContextKind kind : {ring, all_gather, ulysses, ulysses_ring}) {
+    for (const Partition partition : {Partition::zigzag, Partition::contiguous}) {
+      for (const bool overlap : {false, true}) {
+        for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+          for (const Pass pass : {Pass::train, Pass::forward}) {
+            DenseOptions o;
+            o.pp = 2, o.tp = 2, o.dp = 2, o.zero = 1, o.micro_batches = 4;
+            o.sequence_parallel = true;
+            o.recompute = recompute;
+            o.pass = pass;
+            DenseOptions folded = o;
+            o.cp.degree = 4;
+            o.cp.kind = kind;
+            o.cp.partition = partition;
+            o.cp.ulysses = kind == ulysses ? 4 : kind == ulysses_ring ? 2 : 1;
+            o.cp_overlap = overlap;
+            check_verified(o);
+            if (kind != ring) continue;
+            folded.tp = 1, folded.sequence_parallel = false;
+            folded.tsp.degree = 4;
+            folded.tsp.partition = partition;
+            folded.tsp.prefetch = overlap ? 2 : 0;
+            check_verified(folded);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("an interrupt ends lowering and verifying") {
   const Scenario scenario = dense_scenario({});
   const InterruptFlag interrupt{1};
