@@ -249,9 +249,26 @@ std::string published_text(const Scenario& scenario, const Report& report, std::
 }
 
 std::string degrees_text(const ModuleLayout& layout) {
-  std::string out = fmt::format("TP{} PP{} DP{}", layout.tp, layout.pp, layout.dp);
+  std::string out = fmt::format("TP{}", layout.tp);
+  if (layout.cp.degree > 1) fmt::format_to(Text(out), " CP{}", layout.cp.degree);
+  if (layout.tsp.degree > 1) out = fmt::format("TSP{}", layout.tsp.degree);
+  fmt::format_to(Text(out), " PP{} DP{}", layout.pp, layout.dp);
   if (layout.vpp > 1) fmt::format_to(Text(out), " VPP{}", layout.vpp);
   return out;
+}
+
+// How the sequence is sharded, and what the TSP paper calls the layout.
+std::string sequence_text(const ModuleLayout& layout) {
+  const ContextParallel& cp = layout.cp;
+  if (layout.tsp.degree > 1)
+    return fmt::format(", {}, prefetch {}, {} ring", name_of(layout.tsp.partition), layout.tsp.prefetch,
+                       name_of(layout.tsp.ring));
+  if (cp.degree == 1) return "";
+  std::string out = fmt::format(", {}", name_of(cp.kind));
+  if (cp.kind == ContextKind::ulysses_ring) fmt::format_to(Text(out), " ({} × {})", cp.ulysses, cp.ring());
+  if (cp.ring() > 1) fmt::format_to(Text(out), " {}", name_of(cp.partition));
+  if (layout.tp > 1) return out + fmt::format(" (TP+SP, T={} Σ={})", layout.tp, cp.degree);
+  return out + " (SP)";
 }
 
 std::string layout_text(const Scenario& scenario) {
@@ -260,11 +277,13 @@ std::string layout_text(const Scenario& scenario) {
     const ModuleLayout& l = scenario.layout_by_module[v];
     if (!out.empty()) out += "; ";
     fmt::format_to(Text(out), "{}: {}", scenario.model[v].name, degrees_text(l));
+    out += sequence_text(l);
     if (l.sequence_parallel) out += ", sequence parallel";
     if (scenario.pass == Pass::forward) continue;  // nothing is optimized or computed again
     if (l.zero > 0) fmt::format_to(Text(out), ", ZeRO-{}", l.zero);
     if (l.optimizer_instances > 1) fmt::format_to(Text(out), " ({} instances)", l.optimizer_instances);
     fmt::format_to(Text(out), ", recompute {}", name_of(l.recompute));
+    if (l.keep != Keep::nothing) fmt::format_to(Text(out), " keeping {}", name_of(l.keep));
   }
   return out;
 }

@@ -33,8 +33,50 @@ enum Name : std::size_t {
   main_parameters,
   clip,
   overlap,
-  batch
+  batch,
+  sequence
 };
+
+// What shards the sequence: the values of the factor of that name.
+enum Sequence : std::uint8_t {
+  whole,
+  ring,
+  ring_contiguous,
+  gather,
+  gather_contiguous,
+  ulysses,
+  ulysses_ring,
+  folded,
+  folded_contiguous,
+  folded_in_turn
+};
+
+bool is_folded(const Case& c) { return c[sequence] >= folded; }
+bool has_ring(const Case& c) { return c[sequence] == ring || c[sequence] == ring_contiguous || c[sequence] == ulysses_ring; }
+bool exchanges_heads(const Case& c) { return c[sequence] == ulysses || c[sequence] == ulysses_ring; }
+// Log₂ of the ranks that share a sequence.
+int sequence_bits(const Case& c) {
+  return c[sequence] == whole ? 0 : c[sequence] == ulysses_ring || c[sequence] == folded_contiguous ? 2 : 1;
+}
+
+void shard_sequence(const Case& c, DenseOptions& o) {
+  const int ranks = 1 << sequence_bits(c);
+  if (is_folded(c)) {
+    o.tsp.degree = ranks;
+    o.tsp.partition = c[sequence] == folded_contiguous ? Partition::contiguous : Partition::zigzag;
+    o.tsp.prefetch = c[sequence] == folded_in_turn ? 0 : ranks / 2;
+    return;
+  }
+  o.cp.degree = ranks;
+  o.cp.ulysses = exchanges_heads(c) ? 2 : 1;
+  o.cp.kind = has_ring(c) ? c[sequence] == ulysses_ring ? ContextKind::ulysses_ring : ContextKind::ring
+              : exchanges_heads(c) ? ContextKind::ulysses
+                                   : ContextKind::all_gather;
+  const bool contiguous = c[sequence] == ring_contiguous || c[sequence] == gather_contiguous;
+  o.cp.partition = contiguous ? Partition::contiguous : Partition::zigzag;
+  o.cp.regather = !contiguous;
+  o.cp_overlap = !contiguous;
+}
 
 }  // namespace
 
@@ -65,6 +107,9 @@ const std::vector<Factor>& factors() {
       {"clip", {"off", "on"}},
       {"data overlap", {"on", "off", "gradients", "parameters"}},
       {"micro-batches", {"1 per stage", "2 per stage, 2 samples", "an odd number"}},
+      {"sequence",
+       {"whole", "ring", "ring, contiguous, no overlap", "gather", "gather, contiguous, kept", "ulysses",
+        "ulysses-ring of 4", "tsp", "tsp of 4, contiguous", "tsp, no overlap"}},
   };
   return all;
 }
@@ -76,7 +121,12 @@ bool is_legal(const Case& c) {
   if (c[stages] && !c[pp]) return false;
   if (c[instances] && (!c[zero] || !c[dp])) return false;
   if (c[kv_heads] == 2 && c[tp]) return false;
-  const int ranks = 1 << (c[tp] + c[pp] + c[dp]);
+  if (is_folded(c) && (c[tp] || c[schedule] == 2 || c[attention] || c[kv_heads] == 2)) return false;
+  if (has_ring(c) && c[attention]) return false;
+  if (exchanges_heads(c) && (c[kv_heads] == 2 || (c[kv_heads] == 1 && c[tp] == 2))) return false;
+  // Two chunks of the share of each of tp ranks.
+  if (c[tp_overlap] && sequence_bits(c) == 2 && c[tp] == 2) return false;
+  const int ranks = 1 << (c[tp] + c[pp] + c[dp] + sequence_bits(c));
   return ranks <= 16;
 }
 
@@ -109,7 +159,8 @@ Scenario scenario_of(const Case& c) {
   o.param_gather = c[overlap] == 0 || c[overlap] == 3;
   o.hidden = 16;
   o.ffn = 12;
-  o.sequence = 8;
+  o.sequence = sequence_bits(c) == 0 ? 8 : 16;
+  shard_sequence(c, o);
   o.vocabulary = 13;
   Scenario s = dense_scenario(o);
   TransformerShape& shape = s.model[0].shape;

@@ -19,7 +19,7 @@ struct Factor {
 
 // The settings of a case; a case holds an index of a value for each.
 const std::vector<Factor>& factors();
-constexpr std::size_t factor_count = 24;
+constexpr std::size_t factor_count = 25;
 using Case = std::array<std::uint8_t, factor_count>;
 
 // The reason why two settings exclude each other; empty when they do not.

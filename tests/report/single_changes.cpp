@@ -85,7 +85,7 @@ TEST_CASE("cp and tsp are degrees, or objects whose settings stay") {
   CHECK(holds(options(scenario),
               R"(--set '/layout/language/cp={ "degree": 4, "kind": "ring" }' --set /layout/language/dp=1)"));
   CHECK(holds(options(scenario),
-              R"(--set '/layout/language/tsp={ "degree": 4 }' --set /layout/language/tp=1 --set /layout/language/cp=1)"));
+              "--set /layout/language/tsp=4 --set /layout/language/tp=1 --set /layout/language/cp=1"));
   scenario.resolved_json = R"({ "layout": { "language": { "tsp": { "degree": 4, "ring": "striped" } } } })";
   CHECK(holds(options(scenario),
               R"(--set '/layout/language/tsp={ "degree": 8, "ring": "striped" }' --set /layout/language/dp=1)"));
