@@ -67,6 +67,7 @@ class Adjoint {
   void emit_unary(const BlockOp& op, OpKind kind, std::vector<Value> reads);
   void bias_gradient(Value bias, const std::string& label, std::vector<Value> dy);
   void matmul(const BlockOp& op);
+  AxisMask own_share(Value queries, Value keys) const;
   void attention(const BlockOp& op);
   void batched_matmul(const BlockOp& op);
   void norm(const BlockOp& op);

@@ -84,16 +84,18 @@ void Adjoint::matmul(const BlockOp& op) {
   if (op.spec.attributes.bias) bias_gradient(op.reads[2], op.spec.label, dy);
 }
 
-// Each rank has the gradients of keys and values that its own queries make.
+// Of gathered keys and values each rank has the gradients that its own queries make.
+AxisMask Adjoint::own_share(Value queries, Value keys) const {
+  return static_cast<AxisMask>(token_axes(block_.spec(queries)) & ~token_axes(block_.spec(keys)));
+}
+
 void Adjoint::attention(const BlockOp& op) {
   std::vector<Value> reads{gradient(op.writes[0])};
   for (Value v : op.reads) reads.push_back(needed(v));
   reads.push_back(needed(op.writes[0]));
   reads.push_back(needed(op.writes[1]));
-  const AxisMask queries = token_axes(block_.spec(op.reads[0]));
   std::vector<Value> writes;
-  for (Value v : op.reads)
-    writes.push_back(contribution(v, op, static_cast<AxisMask>(queries & ~token_axes(block_.spec(v)))));
+  for (Value v : op.reads) writes.push_back(contribution(v, op, own_share(op.reads[0], v)));
   emit(OpKind::attention_backward, op.spec.label, std::move(reads), std::move(writes), op.spec.attributes);
 }
 
@@ -106,7 +108,8 @@ void Adjoint::batched_matmul(const BlockOp& op) {
   emit(OpKind::batched_matmul, op.spec.label, {dy, second}, {contribution(op.reads[0], op)}, attributes);
   attributes.batched = scores ? BatchedForm::d_key : BatchedForm::d_value;
   const Value first = needed(op.reads[0]);
-  emit(OpKind::batched_matmul, op.spec.label, {dy, first}, {contribution(op.reads[1], op)}, attributes);
+  emit(OpKind::batched_matmul, op.spec.label, {dy, first},
+       {contribution(op.reads[1], op, own_share(op.reads[0], op.reads[1]))}, attributes);
 }
 
 void Adjoint::norm(const BlockOp& op) {

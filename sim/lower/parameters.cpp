@@ -39,6 +39,7 @@ ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& bui
           instances == 1 ? dp_group_ : builder.group({std::string(name) + " shard", context.module, shard_patterns_});
     }
   }
+  for (const AxisPattern& p : shard_patterns_) shard_axes_ = static_cast<AxisMask>(shard_axes_ | mask_of(p.axis));
   model_axis_ = static_cast<AxisMask>(context.tp_axis | context.tsp_axis);
   for (const Site& site : sites) {
     weights_.emplace_back(site.block->parameters.size());
@@ -97,7 +98,7 @@ bool ParameterStore::share_tied(const Item& item) {
 
 std::uint32_t ParameterStore::flat(const Bucket& bucket, const std::string& name, std::int64_t size, DType dtype,
                                    AxisMask partial, std::uint32_t storage, bool shard) {
-  const AxisMask shards = shard ? context_.data_axes : AxisMask{0};
+  const AxisMask shards = shard ? shard_axes_ : AxisMask{0};
   const AxisMask axes = static_cast<AxisMask>(shards | (bucket.replicated ? AxisMask{0} : model_axis_));
   const std::uint32_t spec = builder_.tensor_spec(make_spec(name, {{size, axes}}, dtype, partial, context_.module));
   return builder_.view(body_, spec, storage, 0, {}, shards);
@@ -216,12 +217,12 @@ void ParameterStore::reduce(std::size_t index) {
     TensorSpec shard = builder_.program().tensor_spec(body_, bucket.reduced);
     shard.name += " shard";
     shard.dimensions[0].size /= shards_;
-    shard.dimensions[0].sharded_over = static_cast<AxisMask>(shard.dimensions[0].sharded_over | context_.data_axes);
+    shard.dimensions[0].sharded_over = static_cast<AxisMask>(shard.dimensions[0].sharded_over | shard_axes_);
     // Behind an instance's own reduce-scatter the sum over the instances is still missing.
     shard.partial = without(shard.partial, instance_group_ == no_group ? context_.data_axes
                                                                        : without(context_.data_axes, context_.dp_axis));
     bucket.reduced = collective(OpKind::reduce_scatter, "gradient reduce-scatter", shard_group_, bucket.reduced, shard,
-                                context_.data_axes, bucket.chunk);
+                                shard_axes_, bucket.chunk);
     if (instance_group_ != no_group) {
       all_reduce(bucket, "gradient all-reduce over instances", instance_group_, context_.dp_axis);
     }

@@ -84,6 +84,7 @@ class ParameterStore {
   int shards_ = 1;        // ranks of one optimizer instance's shard group
   AxisMask model_axis_ = 0;                  // tp or tsp, over which weights are sharded
   std::vector<AxisPattern> shard_patterns_;  // of an instance's ranks, when sharded
+  AxisMask shard_axes_ = 0;                  // those along which there are several
   std::uint16_t dp_group_ = no_group;
   std::uint16_t shard_group_ = no_group;
   std::uint16_t instance_group_ = no_group;

@@ -304,7 +304,12 @@ class KernelOperands : public OperandExpectations {
   }
 
   void batched_matmul() {
-    expect_all_whole();
+    const BatchedForm form = spec().attributes.batched;
+    const bool of_keys = form == BatchedForm::d_value || form == BatchedForm::d_key;
+    expect_whole(in(0));
+    expect_whole(in(1));
+    // Of gathered keys each rank has the gradients that its own queries make.
+    expect_partial(out(0), of_keys ? without(token_axes(in(0)), token_axes(out(0))) : AxisMask{0});
     switch (spec().attributes.batched) {
       case BatchedForm::scores:
       case BatchedForm::d_probabilities:

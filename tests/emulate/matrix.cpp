@@ -22,6 +22,7 @@ std::string fault_of(const Case& c, Pass pass) {
   Scenario scenario = scenario_of(c);
   scenario.pass = pass;
   const PreparedProgram p(scenario);
+  if (const std::vector<Violation> broken = verify(p.program); !broken.empty()) return broken.front().text;
   constexpr int steps = 2;
   const ReferenceRun reference = run_reference(p.scenario, steps);
   EmulationSettings settings;
