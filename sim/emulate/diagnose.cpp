@@ -111,6 +111,15 @@ class Diagnosis {
     std::erase_if(uses_, [step](const auto& entry) { return std::get<0>(entry.first) == step; });
   }
 
+  bool is_root(int rank, const OpSpec& spec) const {
+    const std::span<const int> members = members_of(rank, spec.group);
+    return members[static_cast<std::size_t>(spec.attributes.root)] == rank;
+  }
+  std::span<const int> members_of(int rank, std::uint16_t group) const {
+    const Communicators::Of& of = input_.communicators->by_group[group];
+    return of.of(of.instance_of[static_cast<std::size_t>(rank)]);
+  }
+
   void look_at(const OpCall& call) {
     const Body& body = body_of(call.rank);
     const Op& op = body.ops[call.op];
@@ -118,6 +127,7 @@ class Diagnosis {
     for (const std::uint32_t tensor : program_.writes(body, op)) {
       if (result_.wrong) return;
       const TensorSpec& t = program_.tensor_spec(body, tensor);
+      if (spec.kind == OpKind::reduce && !is_root(call.rank, spec)) continue;  // written elsewhere
       if (spec.phase == Phase::backward_weight && t.name.starts_with("grad(")) {
         main_gradient(call, spec, tensor);
       } else if (spec.kind == OpKind::clip) {
@@ -217,6 +227,15 @@ class Diagnosis {
   // --- parameters
   // -------------------------------------------------------------------------------------------------
 
+  // The use in the reference of a parameter whose gradient arrives at its owner: tables name it, other parameters have
+  // one, "fc1" of "grad(fc1.weight)" and "fc1 bias" of "grad(fc1.bias)".
+  static std::string use_of_arriving(const std::string& gradient, const std::string& label) {
+    if (const std::size_t table = label.find(" table"); table != std::string::npos) return label.substr(0, table);
+    const std::string parameter = parameter_of(gradient);
+    const std::size_t dot = parameter.find('.');
+    return parameter.substr(0, dot) + (parameter.substr(dot) == ".bias" ? " bias" : "");
+  }
+
   void main_gradient(const OpCall& call, const OpSpec& op, std::uint32_t tensor) {
     const Body& body = body_of(call.rank);
     const Op& where = body.ops[call.op];
@@ -224,7 +243,7 @@ class Diagnosis {
     const TensorSpec& spec = program_.tensor_spec(body, tensor);
     // What the rank's gradient should hold: each use of each micro-batch once.
     std::set<std::pair<std::string, int>>& uses = uses_[{call.step, call.rank, tensor}];
-    uses.insert({op.label, where.micro_batch});
+    uses.insert({is_communication(op.kind) ? use_of_arriving(spec.name, op.label) : op.label, where.micro_batch});
     // The stages of a tied table have contributions of their own.
     const AxisMask partial = static_cast<AxisMask>(spec.partial & ~mask_of(Axis::pp));
     const std::optional<std::vector<double>> sum = sum_of_partials(call, tensor, partial);

@@ -371,17 +371,17 @@ Value folded_mlp(BlockRecorder& r, Value x) {
   return residual_add(r, "hidden", "mlp residual", x, sum, ring.fc2.bias);
 }
 
-Value gathered_weight(BlockRecorder& r, Value own, const std::string& name) {
+Value gathered_table(BlockRecorder& r, Value own, const std::string& use) {
   const ModuleContext& c = r.context();
   BlockValue value;
   value.spec = r.block().spec(own);
-  value.spec.name = name + " gathered";
+  value.spec.name += " gathered";
   value.spec.dimensions[0].size *= c.tsp();
   value.spec.dimensions[0].sharded_over = 0;
   value.category = Category::communication;
   value.re_emit = ReEmit::always;
   const Value whole = r.add(std::move(value));
-  r.collective(OpKind::all_gather, name + " all-gather", c.weight_stream, c.sequence_group, {own}, {whole});
+  r.collective(OpKind::all_gather, use + " table", c.weight_stream, c.sequence_group, {own}, {whole});
   return whole;
 }
 

@@ -22,7 +22,7 @@ namespace meshweave {
 // norm1 → … → residual, and norm2 → … → residual.
 Value folded_attention(BlockRecorder& r, Value x);
 Value folded_mlp(BlockRecorder& r, Value x);
-// A weight of which the rank has a part of the rows, whole.
-Value gathered_weight(BlockRecorder& r, Value own, const std::string& name);
+// A table of which the rank has a part of the rows, whole, for the product or look-up `use`.
+Value gathered_table(BlockRecorder& r, Value own, const std::string& use);
 
 }  // namespace meshweave

@@ -62,11 +62,11 @@ Value mlp_part(BlockRecorder& r, Value x) {
 }
 
 // The table of the vocabulary: a rank's rows, or under the folded axis all of them, gathered from their owners.
-Value vocabulary_table(BlockRecorder& r, const std::string& name, bool tied) {
+Value vocabulary_table(BlockRecorder& r, const std::string& name, bool tied, const std::string& use) {
   const ModuleContext& c = r.context();
   const Dimension rows = c.weight_sharded(c.shape().padded_vocabulary(c.layout().weight_shards()));
   const Value own = r.parameter(name, {rows, {c.shape().hidden, 0}}, tied);
-  return c.tsp() > 1 ? gathered_weight(r, own, name) : own;
+  return c.tsp() > 1 ? gathered_table(r, own, use) : own;
 }
 
 // The features of logits.
@@ -105,7 +105,7 @@ Block record_embedding(const ModuleContext& context) {
   block.name = "embedding";
   BlockRecorder r(context, block);
   const Value ids = r.external(Role::token_ids, token_spec(context, "token ids"));
-  const Value table = vocabulary_table(r, "embedding.weight", s.tied_embeddings);
+  const Value table = vocabulary_table(r, "embedding.weight", s.tied_embeddings, "embedding");
   const Value partial = r.local("embedding partial", context.tokens({{s.hidden, 0}}), context.activation_type(),
                                 context.tp_axis);
   r.op(OpKind::embedding, "embedding", {ids, table}, {partial});
@@ -129,7 +129,8 @@ Block record_head(const ModuleContext& context) {
   BlockRecorder r(context, block);
   const Value x = r.input(hidden_spec(context));
   const Value normed = enter_tensor_parallel(r, norm(r, "final norm", x), "final norm");
-  const Value table = vocabulary_table(r, s.tied_embeddings ? "embedding.weight" : "output.weight", s.tied_embeddings);
+  const Value table = vocabulary_table(r, s.tied_embeddings ? "embedding.weight" : "output.weight", s.tied_embeddings,
+                                       "logits");
   const Value logits = r.local("logits", context.tokens({vocabulary_columns(context)}), context.activation_type());
   matmul(r, "logits", normed, {table, no_value}, {logits});
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "sim/emulate/diagnose.h"
 #include "sim/emulate/emulate.h"
 #include "sim/execute/worker_team.h"
 #include "tests/emulate/prepared_program.h"
@@ -159,4 +160,36 @@ TEST_CASE("Every sharding of the sequence passes forward like the reference") {
     all.push_back({strategy.name, o});
   }
   check_all(all);
+}
+
+TEST_CASE("No op of a sharded sequence is blamed, and one that is wrong is named") {
+  for (const Strategy& strategy : strategies()) {
+    CAPTURE(strategy.name);
+    DenseOptions o = tiny();
+    strategy.apply(o);
+    o.dp = 2, o.micro_batches = 2;
+    o.tied = true;
+    if (o.keep != Keep::nothing) o.recompute = Recompute::full;
+    PreparedProgram p(testing::dense_scenario(o));
+    EmulationSettings settings;
+    settings.steps = 2;
+    const std::optional<WrongOp> none = first_wrong_op(p.input(), settings);
+    CHECK_FALSE(none);
+    if (none) UNSCOPED_INFO(none->text);
+    // The first attention of layer 0 is scaled wrongly. A ring shows it where all parts are merged.
+    std::uint32_t planted = 0;
+    Body& body = p.program.bodies[0];
+    while (p.program.spec(body.ops[planted]).kind != OpKind::attention || body.ops[planted].layer != 0) ++planted;
+    OpSpec wrong = p.program.spec(body.ops[planted]);
+    wrong.attributes.scale *= 1.5;
+    body.ops[planted].spec = static_cast<std::uint32_t>(p.program.op_specs.size());
+    p.program.op_specs.push_back(wrong);
+    p.derive();
+    const std::optional<WrongOp> found = first_wrong_op(p.input(), settings);
+    REQUIRE(found);
+    CAPTURE(found->text);
+    const OpKind kind = p.program.spec(p.program.bodies[0].ops[found->op]).kind;
+    CHECK((kind == OpKind::attention || kind == OpKind::attention_merge));
+    CHECK(found->text.find("layer 0") != std::string::npos);
+  }
 }
