@@ -31,6 +31,7 @@ void Adjoint::run() {
     block_.input_gradient = gradient(block_.input);
     block_.values[block_.input_gradient].of_input = true;
   }
+  for (BlockOp& op : late_) weights_.push_back(std::move(op));
   flush_weights();
 }
 
@@ -180,6 +181,12 @@ void Adjoint::emit_weight(OpKind kind, std::string label, std::vector<Value> rea
   }
   weights_.push_back(make_op(kind, Phase::backward_weight, std::move(label), std::move(reads), std::move(gradients),
                              attributes));
+}
+
+void Adjoint::emit_weight_late(OpKind kind, std::string label, std::vector<Value> reads, std::vector<Value> gradients) {
+  emit_weight(kind, std::move(label), std::move(reads), std::move(gradients), {});
+  late_.push_back(std::move(weights_.back()));
+  weights_.pop_back();
 }
 
 void Adjoint::flush_weights() {

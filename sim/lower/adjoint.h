@@ -40,6 +40,8 @@ class Adjoint {
   // Adds to what stands behind a data gradient: weight gradients, and what is done with them.
   void emit_weight(OpKind kind, std::string label, std::vector<Value> reads, std::vector<Value> gradients,
                    const OpAttributes& attributes);
+  // The same behind everything else of the block: for what a communication brings late.
+  void emit_weight_late(OpKind kind, std::string label, std::vector<Value> reads, std::vector<Value> gradients);
   void push(BlockOp op);
   // The main gradient of a parameter, partial over `partial`; a tied table's also over the stages that share it.
   Value main_gradient(Value parameter, AxisMask partial);
@@ -93,6 +95,7 @@ class Adjoint {
   std::map<Value, Value> full_;                    // forward value → its re-emission, recompute full
   std::map<Value, Value> again_;                   // forward value → its re-emission, marked values
   std::vector<BlockOp> weights_;                   // weight gradients not yet placed
+  std::vector<BlockOp> late_;                      // those that stand behind all others
 };
 
 }  // namespace meshweave

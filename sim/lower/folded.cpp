@@ -298,7 +298,8 @@ class MlpBackward {
 
   void add_to_main(Value parameter, const std::string& label, Value gradient) {
     const Value main = a_.main_gradient(parameter, c_.dp_axis);
-    a_.emit_weight(OpKind::add, label, {gradient}, {main}, {});
+    // The last hop has the attention's backward to arrive in.
+    a_.emit_weight_late(OpKind::add, label, {gradient}, {main});
   }
 
   Adjoint& a_;
