@@ -39,6 +39,8 @@ struct Symbols {
   double heads() const { return (2 + 2 / g) * x / (t * ulysses * ring) * share_of_others(ulysses); }
   // Keys and values of the whole sequence, once.
   double keys_values() const { return 2 / g * x / (t * ulysses) * (share_of_others(ring) + share_of_others(d)); }
+  // Their gradients, which go round the ring with them and home.
+  double ring_gradients() const { return 2 / g * x / (t * ulysses); }
 };
 
 double backward_bytes(const Scenario& s, const Symbols& y, double forward, double weight_bytes) {
@@ -52,8 +54,9 @@ double backward_bytes(const Scenario& s, const Symbols& y, double forward, doubl
     bytes += (y.weights() * weight_bytes + y.attention * gradient_bytes) * share_of_others(y.d) + y.mlp * gradient_bytes;
     bytes += 2 * y.keys_values();
   } else if (layout.cp.ring() > 1) {
-    const bool kept = layout.cp.kind == ContextKind::all_gather && !layout.cp.regather;
-    bytes += (kept ? 1 : 2) * y.keys_values();
+    const bool gathers = layout.cp.kind == ContextKind::all_gather;
+    if (!gathers || layout.cp.regather) bytes += y.keys_values();
+    bytes += gathers ? y.keys_values() : y.ring_gradients();
   }
   if (full) bytes += forward;
   if (full && layout.keep == Keep::keys_values) bytes -= y.keys_values();
@@ -67,14 +70,20 @@ LayerWork closed_form_of_layer(const Scenario& s) {
   const double weight_bytes = static_cast<double>(bytes_of(s.precision.parameters));
   LayerWork work;
   work.forward_bytes = y.tensor() + y.heads() + y.keys_values() + y.weights() * weight_bytes * share_of_others(y.d);
-  const double visible = s.model[0].shape.mask == AttentionMask::causal ? 0.5 : 1;
+  const TransformerShape& shape = s.model[0].shape;
+  const double visible = shape.fused_attention && shape.mask == AttentionMask::causal ? 0.5 : 1;
   const double products = 2 * y.weights() * y.tokens / y.shards();
   const double attention = 4 * y.tokens * y.sequence * y.h * visible / y.shards();
   work.forward_flops = products + attention;
   if (s.pass == Pass::forward) return work;
   work.backward_bytes = backward_bytes(s, y, work.forward_bytes, weight_bytes);
-  work.backward_flops = 2 * products + 2.5 * attention;
-  if (s.layout_by_module[0].recompute == Recompute::full) work.backward_flops += work.forward_flops;
+  // Fused attention makes its scores again; unfused attention is asked for them by selective recomputation.
+  work.backward_flops = 2 * products + (shape.fused_attention ? 2.5 : 2) * attention;
+  switch (s.layout_by_module[0].recompute) {
+    case Recompute::none: break;
+    case Recompute::selective: work.backward_flops += (shape.fused_attention ? 1 : 0.5) * attention; break;
+    case Recompute::full: work.backward_flops += work.forward_flops; break;
+  }
   return work;
 }
 

@@ -9,14 +9,17 @@
 //                    TP+SP        4(X/Σ)(T−1)/T + (2/g)(X/T)(Σ−1)/Σ
 //                    TSP          (P·β + (2/g)X)(D−1)/D
 //                    DP           0
-//   forward FLOPs    (2·P·B·S + 4·B·S²·h·v) / (T·Σ)            v: 1/2 where the mask is causal; with D for T·Σ of TSP
+//   forward FLOPs    (2·P·B·S + 4·B·S²·h·v) / (T·Σ)            D for T·Σ of TSP; v: 1/2 where the mask is causal, all
+//                                                              pairs (1) of unfused attention
+//   backward FLOPs   twice the products and 2.5 times fused attention, and what is computed again
 //   states           (bytes per parameter)·P·L / T             L layers of a stage; D for T of TSP
 //
 // Source: TSP paper (Shyam et al., arXiv 2604.26294), whose condition for TSP to send less than TP, B·S > 8h for g = 1,
 // F = 4, this counting yields. The bytes of a backward are derived, as the paper's are not at hand: TP twice two
 // all-reduces; SP keys and values again and their gradients back; TSP also the weights again and their gradients to the
 // owner, D hops round the ring of the MLP. Recompute full adds one forward. Gradients of weights over dp and cp are not
-// part of a layer here, nor are norms, embedding and loss.
+// part of a layer here, nor are norms, embedding and loss. A ring also takes the gradients of keys and values home:
+// (2/g)X.
 #pragma once
 
 #include "sim/scenario/scenario.h"

@@ -1,6 +1,7 @@
 #include "sim/report/strategy_sweep.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,11 +32,27 @@ Titles titles_of(SweepMetric metric) {
   bug("unknown metric");
 }
 
-std::string metric_value_text(SweepMetric metric, double value) {
-  return metric == SweepMetric::time ? seconds_text(value) : bytes_text(value);
-}
-
 std::string_view swept_name(const StrategySweep& sweep) { return sweep.of_micro ? "micro-batch" : "sequence"; }
+
+// The unit in which the largest value has one to three digits.
+struct Unit {
+  double size = 1;
+  std::string_view name;
+};
+
+Unit unit_of(const StrategySweep& sweep, SweepMetric metric) {
+  double largest = 0;
+  for (const std::vector<StrategyRow>& rows : sweep.rows) {
+    for (const StrategyRow& row : rows) largest = std::max(largest, value_of(metric, row).value_or(0));
+  }
+  static const std::vector<Unit> times{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}};
+  static const std::vector<Unit> bytes{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}};
+  const std::vector<Unit>& units = metric == SweepMetric::time ? times : bytes;
+  for (const Unit& unit : units) {
+    if (largest >= unit.size) return unit;
+  }
+  return units.back();
+}
 
 // Two values that rounding alone keeps apart are equal: 0.
 double logarithmic_distance(double a, double b) {
@@ -87,7 +104,11 @@ void add_crossovers(std::vector<Crossover>& found, const std::vector<PairPoint>&
 
 const Strategy& strategy_of(const StrategySweep& sweep, std::size_t s) { return sweep.rows.front()[s].strategy; }
 
-std::string at_text(double at) { return fmt::format("{:.{}f}", at, at < 100 ? 1 : 0); }
+std::string sides_text(const StrategySweep& sweep, const Crossover& c) {
+  return fmt::format("{} below {}", strategy_of(sweep, c.falling).name, strategy_of(sweep, c.rising).name);
+}
+
+std::string at_text(double at) { return at < 100 ? fmt::format("{:.3g}", at) : fmt::format("{:.0f}", at); }
 
 // Rows that are not possible, each reason once.
 void add_reasons(std::string& out, const StrategySweep& sweep) {
@@ -100,22 +121,6 @@ void add_reasons(std::string& out, const StrategySweep& sweep) {
     }
   }
   for (const std::string& reason : reasons) fmt::format_to(Text(out), "  {}\n", reason);
-}
-
-// The unit in which the largest value has one to three digits.
-struct Unit {
-  double size = 1;
-  std::string_view name;
-};
-
-Unit unit_of(SweepMetric metric, double largest) {
-  static const std::vector<Unit> times{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}};
-  static const std::vector<Unit> bytes{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}};
-  const std::vector<Unit>& units = metric == SweepMetric::time ? times : bytes;
-  for (const Unit& unit : units) {
-    if (largest >= unit.size) return unit;
-  }
-  return units.back();
 }
 
 // Colour and marker of a strategy: the same one in every chart.
@@ -173,14 +178,17 @@ std::vector<Crossover> crossovers(const StrategySweep& sweep, SweepMetric metric
 }
 
 std::string sweep_text(const StrategySweep& sweep, SweepMetric metric) {
-  std::vector<std::vector<std::string>> lines{{fmt::format("  {} by {}", titles_of(metric).title, swept_name(sweep))}};
+  const Unit unit = unit_of(sweep, metric);
+  const auto in_unit = [&](double value) { return fmt::format("{:.4g}", value / unit.size); };
+  std::vector<std::vector<std::string>> lines{
+      {fmt::format("  {} ({}) by {}", titles_of(metric).title, unit.name, swept_name(sweep))}};
   for (const std::int64_t value : sweep.values) lines[0].push_back(fmt::format("{}", value));
   bool any_too_large = false;
   for (std::size_t s = 0; s < sweep.rows.front().size(); ++s) {
     lines.push_back({"  " + strategy_of(sweep, s).name});
     for (const std::vector<StrategyRow>& rows : sweep.rows) {
       const std::optional<double> value = value_of(metric, rows[s]);
-      std::string text = value ? metric_value_text(metric, *value) : "-";
+      std::string text = value ? in_unit(*value) : "-";
       if (value && too_large(rows[s])) text += " *", any_too_large = true;
       lines.back().push_back(std::move(text));
     }
@@ -194,9 +202,7 @@ std::string sweep_text(const StrategySweep& sweep, SweepMetric metric) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Crossover& c = found[i];
     places.push_back({fmt::format("  {}", i + 1), fmt::format("{} {}", swept_name(sweep), at_text(c.at)),
-                      metric_value_text(metric, c.metric),
-                      fmt::format("{} below {} from here on", strategy_of(sweep, c.falling).name,
-                                  strategy_of(sweep, c.rising).name)});
+                      fmt::format("{} {}", in_unit(c.metric), unit.name), sides_text(sweep, c) + " from here on"});
   }
   return out + aligned_table(places, 4);
 }
@@ -230,27 +236,30 @@ Plot sweep_plot(const Scenario& scenario, int devices, const StrategySweep& swee
   Plot plot;
   plot.title = scenario.model[0].shape.zoo.empty() ? scenario.name : scenario.model[0].shape.zoo;
   std::size_t factorisations = 0;
-  double largest = 0;
+  std::string left_out;
   bool any_too_large = false;
   for (std::size_t s = 0; s < sweep.rows.front().size(); ++s) {
     const Strategy& strategy = strategy_of(sweep, s);
     PlotLine line;
     line.name = strategy.name;
+    line.detail = strategy.layout;
     line.style = style_of(strategy, strategy.kind == StrategyKind::tp_sp ? factorisations++ : 0);
     for (std::size_t v = 0; v < sweep.values.size(); ++v) {
       const StrategyRow& row = sweep.rows[v][s];
       const std::optional<double> value = value_of(metric, row);
       if (!value || *value <= 0) continue;
       line.points.push_back({static_cast<double>(sweep.values[v]), *value, too_large(row)});
-      largest = std::max(largest, *value);
       any_too_large |= too_large(row);
     }
-    if (!line.points.empty()) plot.lines.push_back(std::move(line));
+    if (line.points.empty()) left_out += (left_out.empty() ? "" : ", ") + strategy.name;
+    else plot.lines.push_back(std::move(line));
   }
-  const Unit unit = unit_of(metric, largest);
+  const Unit unit = unit_of(sweep, metric);
   const std::vector<Crossover> found = crossovers(sweep, metric);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    plot.marks.push_back({found[i].at, found[i].metric / unit.size, fmt::format("{}", i + 1)});
+    const Crossover& c = found[i];
+    plot.marks.push_back({c.at, c.metric / unit.size, fmt::format("{}", i + 1),
+                          fmt::format("{} from {} {}", sides_text(sweep, c), swept_name(sweep), at_text(c.at))});
   }
   for (PlotLine& line : plot.lines) {
     for (PlotPoint& point : line.points) point.y /= unit.size;
@@ -267,8 +276,11 @@ Plot sweep_plot(const Scenario& scenario, int devices, const StrategySweep& swee
   plot.y_title = fmt::format("{} ({})", titles_of(metric).title, unit.name);
   for (const std::int64_t value : sweep.values) plot.x_ticks.push_back(static_cast<double>(value));
   plot.x_text = size_text;
-  if (any_too_large) plot.note = "Hollow markers: does not fit into memory.";
-  if (!found.empty()) plot.note += std::string(plot.note.empty() ? "" : " ") + "Numbered rings: crossovers, as listed.";
+  std::vector<std::string> notes;
+  if (any_too_large) notes.emplace_back("Hollow markers: does not fit into memory.");
+  if (!left_out.empty()) notes.push_back(fmt::format("Not drawn, as zero or not possible: {}.", left_out));
+  if (!found.empty()) notes.emplace_back("Numbers: crossovers, interpolated between the points.");
+  plot.note = fmt::format("{}", fmt::join(notes, "  "));
   return plot;
 }
 

@@ -13,9 +13,9 @@
 namespace meshweave {
 namespace {
 
-constexpr double width = 960, height = 600;
-constexpr double left = 92, right = 700, top = 84, bottom = 500;
-constexpr double label_height = 17;
+constexpr double width = 1080;
+constexpr double left = 92, right = 690, top = 84, bottom = 500;
+constexpr double label_height = 17, list_top = 582, list_line = 17;
 
 struct Style {
   std::string_view colour;
@@ -89,6 +89,7 @@ class Drawing {
   }
 
   std::string run() {
+    const double height = list_top + list_line * std::ceil(static_cast<double>(plot_.marks.size()) / 2) + 4;
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" font-family="DejaVu Sans, Arial, sans-serif" font-size="13">)",
         width, height);
     add(R"(<rect width="{}" height="{}" fill="#ffffff"/>)", width, height);
@@ -96,9 +97,10 @@ class Drawing {
     text(left, 58, "start", plot_.subtitle, R"( fill="#444444")");
     axes();
     for (const PlotLine& line : plot_.lines) draw(line);
-    for (const PlotMark& mark : plot_.marks) draw(mark);
+    marks();
     labels();
-    text(left, height - 16, "start", plot_.note, R"( font-size="12" fill="#444444")");
+    text(left, list_top - 12, "start", plot_.note, R"( font-size="12" fill="#444444")");
+    list();
     out_ += "</svg>\n";
     return std::move(out_);
   }
@@ -164,10 +166,37 @@ class Drawing {
     add(R"(<polygon points="{}" {}/>)", points, paint);
   }
 
-  void draw(const PlotMark& mark) {
-    add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="8" fill="#ffffff" fill-opacity="0.8" stroke="#000000"/>)", x_(mark.x),
-        y_(mark.y));
-    text(x_(mark.x), y_(mark.y) + 3.5, "middle", mark.text, R"( font-size="10")");
+  // Marks that would overlap share one frame: "3, 4".
+  void marks() {
+    struct Frame {
+      double x, y;
+      std::string text;
+    };
+    std::vector<Frame> frames;
+    for (const PlotMark& mark : plot_.marks) {
+      const double x = x_(mark.x), y = y_(mark.y);
+      const auto near = std::find_if(frames.begin(), frames.end(), [&](const Frame& f) {
+        return std::abs(f.x - x) < 18 && std::abs(f.y - y) < 16;
+      });
+      if (near == frames.end()) frames.push_back({x, y, mark.text});
+      else near->text += ", " + mark.text;
+    }
+    for (const Frame& f : frames) {
+      const double w = 16 + 5.0 * static_cast<double>(f.text.size() - 1);
+      add(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="16" rx="8" fill="#ffffff" fill-opacity="0.85" stroke="#000000"/>)",
+          f.x - w / 2, f.y - 8, w);
+      text(f.x, f.y + 3.5, "middle", f.text, R"( font-size="10")");
+    }
+  }
+
+  // What the marks are, in two columns.
+  void list() {
+    const std::size_t lines = (plot_.marks.size() + 1) / 2;
+    for (std::size_t i = 0; i < plot_.marks.size(); ++i) {
+      const PlotMark& mark = plot_.marks[i];
+      text(left + (i < lines ? 0 : 480), list_top + list_line * (static_cast<double>(i % lines) + 0.5), "start",
+           mark.text + "  " + mark.detail, R"( font-size="12")");
+    }
   }
 
   // Names beside the ends of the lines, pushed apart where they would overlap.
@@ -193,7 +222,8 @@ class Drawing {
       const Style& style = style_of(*label.line);
       add(R"(<polyline points="{:.1f},{:.1f} {:.1f},{:.1f}" fill="none" stroke="{}" stroke-width="1" stroke-opacity="0.6"/>)",
           label.x + 6, label.wanted, at - 4, label.y, style.colour);
-      text(at, label.y + 4.5, "start", label.line->name);
+      add(R"(<text x="{:.1f}" y="{:.1f}">{} <tspan font-size="11" fill="#555555">{}</tspan></text>)", at, label.y + 4.5,
+          escape_xml(label.line->name), escape_xml(label.line->detail));
     }
   }
 

@@ -17,6 +17,7 @@ struct PlotPoint {
 
 struct PlotLine {
   std::string name;
+  std::string detail;             // behind the name, in small print
   std::vector<PlotPoint> points;  // ascending x; at least one
   std::size_t style = 0;          // colour, dashes and marker
 };
@@ -24,7 +25,8 @@ struct PlotLine {
 // A numbered place, such as where two lines cross.
 struct PlotMark {
   double x = 0, y = 0;
-  std::string text;
+  std::string text;    // its number
+  std::string detail;  // what is there, listed below the chart
 };
 
 struct Plot {
