@@ -55,7 +55,8 @@ double backward_bytes(const Scenario& s, const Symbols& y, double forward, doubl
     bytes += 2 * y.keys_values();
   } else if (layout.cp.ring() > 1) {
     const bool gathers = layout.cp.kind == ContextKind::all_gather;
-    if (!gathers || layout.cp.regather) bytes += y.keys_values();
+    const bool kept = gathers && (!layout.cp.regather || layout.keep == Keep::keys_values);
+    if (!kept) bytes += y.keys_values();
     bytes += gathers ? y.keys_values() : y.ring_gradients();
   }
   if (full) bytes += forward;

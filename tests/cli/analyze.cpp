@@ -16,7 +16,7 @@ const std::string tp4_scenario = R"({
   "name": "small",
   "cluster": { "node": { "base": "mi300x-8", "gpus": 4 }, "nodes": 1 },
   "model": { "language": { "hidden": 512, "layers": 2, "heads": 8, "vocabulary": 1000, "sequence": 1024,
-                           "position": "rope" } },
+                           "position": "rope", "biases": "none" } },
   "batch": { "global": 1, "micro": 1 },
   "layout": { "language": { "tp": 4 } }
 })";
