@@ -18,7 +18,7 @@
 // F = 4, this counting yields. The bytes of a backward are derived, as the paper's are not at hand: TP twice two
 // all-reduces; SP keys and values again and their gradients back; TSP also the weights again and their gradients to the
 // owner, D hops round the ring of the MLP. Recompute full adds one forward. Gradients of weights over dp and cp are not
-// part of a layer here, nor are norms, embedding and loss. A ring also takes the gradients of keys and values home:
+// part of a layer here, nor are norms, biases, embedding and loss. A ring also takes the gradients of keys and values home:
 // (2/g)X.
 #pragma once
 

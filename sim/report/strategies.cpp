@@ -106,12 +106,14 @@ class Variants {
     set_cluster(strategy);
     const std::int64_t micro = settings_.micro.value_or(s_.batch.micro);
     const std::int64_t samples = std::int64_t{s_.micro_batches(0)} * micro * layout_.dp;
-    const std::int64_t global = std::lcm(samples, micro * dp);
+    // An interleaved schedule takes micro-batches by the pp.
+    const std::int64_t global = std::lcm(samples, micro * dp * (layout_.vpp > 1 ? layout_.pp : 1));
     if (settings_.micro) set(strategy, "/batch/micro", micro);
     if (global != s_.batch.global) set(strategy, "/batch/global", global);
     if (global != samples) {
       strategy.notes.push_back(
-          fmt::format("global batch {} in the place of {}, so that every rank has a sample", global, samples));
+          fmt::format("global batch {} in the place of {}, so that every rank has {}", global, samples,
+                      layout_.vpp > 1 ? fmt::format("{} micro-batches or a multiple", layout_.pp) : "a sample"));
     }
     if (settings_.sequence) {
       set(strategy, pointer_to(pointer_to("/model", s_.model[0].name), "sequence"), *settings_.sequence);

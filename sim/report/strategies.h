@@ -1,7 +1,8 @@
 // The strategies that the TSP paper (arXiv 2604.26294) compares, as changes of a scenario's layout at one number of
 // devices D = tp·cp·tsp. The rest of the layout stays.
 //
-//   DP                 dp multiplied by D; the global batch grows where a rank would have no sample
+//   DP                 dp multiplied by D; the global batch grows where a rank would have no sample, or an
+//                      interleaved schedule too few micro-batches
 //   TP                 tp D
 //   SP                 cp D, with the scenario's cp settings where it has cp, else all-gather in zigzag order
 //   TP+SP (T=…, Σ=…)   tp T × cp Σ for every T·Σ = D with T, Σ > 1

@@ -265,6 +265,17 @@ TEST_CASE("Of DP every rank has a sample, and the row says what was done") {
   CHECK(row_of(enough, StrategyKind::dp).strategy.notes.empty());
 }
 
+TEST_CASE("Of an interleaved schedule every rank of DP has as many micro-batches as the schedule takes") {
+  std::string text = text_of({8, 512, 32, 1, 2, R"(, "pp": 2, "vpp": 2)", ""});
+  const std::string nodes = R"("nodes": 1)", layers = R"("layers": 2)";
+  text.replace(text.find(nodes), nodes.size(), R"("nodes": 2)");
+  text.replace(text.find(layers), layers.size(), R"("layers": 4)");
+  const StrategyRow dp = row_of(rows_of(text), StrategyKind::dp);
+  REQUIRE(dp.figures);
+  CHECK(dp.figures->micro_batches == 2);
+  CHECK(dp.figures->global_batch == 16);
+}
+
 TEST_CASE("A strategy that is no possible scenario is named with the reason") {
   const std::vector<StrategyRow> rows = rows_of(text_of({4, 512, 8, 1, 1, "", ""}), {16, {}, {}});
   const StrategyRow& tp = row_of(rows, StrategyKind::tp);
