@@ -110,17 +110,25 @@ std::string sides_text(const StrategySweep& sweep, const Crossover& c) {
 
 std::string at_text(double at) { return at < 100 ? fmt::format("{:.3g}", at) : fmt::format("{:.0f}", at); }
 
-// Rows that are not possible, each reason once.
+// Why rows are not possible: each reason once, with the strategies that it concerns.
 void add_reasons(std::string& out, const StrategySweep& sweep) {
-  std::vector<std::string> reasons;
-  for (std::size_t v = 0; v < sweep.values.size(); ++v) {
-    for (const StrategyRow& row : sweep.rows[v]) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const std::vector<StrategyRow>& rows : sweep.rows) {
+    for (const StrategyRow& row : rows) {
       if (row.figures) continue;
-      std::string reason = fmt::format("{} is not possible: {}", row.strategy.name, escaped(reason_of(row)));
-      if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(std::move(reason));
+      const std::string reason = reason_of(row);
+      auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& each) { return each.first == reason; });
+      if (found == reasons.end()) found = reasons.insert(found, {reason, {}});
+      std::vector<std::string>& names = found->second;
+      if (std::find(names.begin(), names.end(), row.strategy.name) == names.end()) names.push_back(row.strategy.name);
     }
   }
-  for (const std::string& reason : reasons) fmt::format_to(Text(out), "  {}\n", reason);
+  for (const auto& [reason, names] : reasons) {
+    const bool all = names.size() == sweep.rows.front().size();
+    fmt::format_to(Text(out), "  {}possible: {}\n",
+                   all ? "no strategy is " : fmt::format("{} {}", fmt::join(names, ", "), names.size() == 1 ? "is not " : "are not "),
+                   escaped(reason));
+  }
 }
 
 // Colour and marker of a strategy: the same one in every chart.
