@@ -18,6 +18,7 @@ struct RawOptions {
   std::vector<std::string> set, vary;
   std::string precision = "double", model_scale = "full";
   std::string executor = "analytic", progress = "auto", ranks, window, print_program;
+  std::string sequence, micro, metric;
   bool no_fold = false, no_timing = false;
   CLI::Option* print_program_option = nullptr;
 };
@@ -131,6 +132,30 @@ void build_run(CLI::App& run, CommandLine& line, RawOptions& raw) {
           ->expected(0, 1);
 }
 
+void build_analyze(CLI::App& analyze, CommandLine& line, RawOptions& raw) {
+  analyze.add_option("scenario", line.targets, "Scenario file")->type_name("SCENARIO")->required()->expected(1);
+  add_scenario_options(analyze, line, raw);
+  analyze
+      .add_option("--devices", line.analyze.devices,
+                  "Devices D that the strategies share; pp and dp stay (default: tp · cp · tsp of the scenario)")
+      ->type_name("N")
+      ->check(whole_number(2, 1 << 20));
+  analyze.add_option("--plot", line.analyze.plot_file, "Draw the swept metric: FILE.svg")->type_name("FILE");
+  analyze
+      .add_option("--sequence", raw.sequence,
+                  "Sequence lengths to sweep (with --plot default: 8192,16384,32768,65536,131072)")
+      ->type_name("A,B,C");
+  analyze.add_option("--micro", raw.micro, "Micro-batch sizes to sweep, with as many micro-batches")->type_name("A,B,C");
+  analyze.add_option("--metric", raw.metric, "What is swept: time (per token; default), memory, bytes or forward-bytes")
+      ->type_name("NAME");
+  analyze.add_option("--jobs", line.jobs, "Runs at the same time (default: one per processor)")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  analyze.add_option("--progress", raw.progress, "auto (on a terminal), always or never")
+      ->type_name("WHEN")
+      ->capture_default_str();
+}
+
 void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
   emulate.add_option("scenario", line.targets, "Scenario file")->type_name("SCENARIO")->required()->expected(1);
   add_scenario_options(emulate, line, raw);
@@ -229,6 +254,46 @@ const CLI::App& chosen(const CLI::App& app) {
   throw UsageError(error.what(), hint);
 }
 
+// "8192,16384", ascending and without repetitions.
+std::vector<std::int64_t> parse_values(std::string_view option, const std::string& text) {
+  std::vector<std::int64_t> values;
+  if (text.empty()) return values;
+  for (const std::string& part : split_values(text)) {
+    const std::optional<int> value = parse_count(part);
+    if (!value || *value == 0) {
+      throw UsageError(fmt::format("{}: \"{}\" is not a whole number above 0", option, part),
+                       fmt::format("for example {} {}", option, option == "--micro" ? "1,2,4,8" : "8192,16384,32768"));
+    }
+    values.push_back(*value);
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  constexpr std::size_t most = 1000;
+  if (values.size() > most) throw UsageError(fmt::format("{}: more than {} values", option, most));
+  return values;
+}
+
+void check_analyze(CommandLine& line, const RawOptions& raw) {
+  AnalyzeOptions& options = line.analyze;
+  options.sequence = parse_values("--sequence", raw.sequence);
+  options.micro = parse_values("--micro", raw.micro);
+  if (!options.sequence.empty() && !options.micro.empty()) {
+    throw UsageError("--sequence and --micro: one of them can be swept", "--set gives the other a value");
+  }
+  if (!options.plot_file.empty() && !options.plot_file.ends_with(".svg")) {
+    throw UsageError(fmt::format("--plot: {} does not end in .svg", options.plot_file), "for example --plot strategies.svg");
+  }
+  if (raw.metric.empty()) return;
+  const std::optional<SweepMetric> metric = sweep_metric(raw.metric);
+  if (!metric) {
+    throw UsageError(fmt::format("--metric: unknown metric \"{}\"", raw.metric), "time, memory, bytes or forward-bytes");
+  }
+  options.metric = *metric;
+  if (options.plot_file.empty() && options.sequence.empty() && options.micro.empty()) {
+    throw UsageError("--metric chooses what is swept", "add --plot FILE.svg, --sequence A,B,C or --micro A,B,C");
+  }
+}
+
 void check_options(CommandLine& line, const RawOptions& raw) {
   for (const std::string& text : raw.set) {
     auto [pointer, value] = split_assignment("--set", text);
@@ -239,6 +304,7 @@ void check_options(CommandLine& line, const RawOptions& raw) {
     line.vary.push_back({std::move(pointer), split_values(values)});
   }
   check_vary(line);
+  check_analyze(line, raw);
   if (raw.executor == name_of(Executor::simgrid)) {
     line.executor = Executor::simgrid;
   } else if (raw.executor != name_of(Executor::analytic)) {
@@ -330,6 +396,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   explain->add_option("scenario", line.targets, "Scenario file")->type_name("SCENARIO")->required()->expected(1);
   add_scenario_options(*explain, line, raw);
   add_run_options(*explain, line, raw);
+  CLI::App* analyze = app.add_subcommand(
+      "analyze", "Compare DP, TP, SP, TP+SP and TSP at one number of devices, counted on their programs");
+  build_analyze(*analyze, line, raw);
   CLI::App* emulate = app.add_subcommand("emulate", "Run the program with real numbers and compare with a plain model");
   build_emulate(*emulate, line, raw);
   CLI::App* list = app.add_subcommand("list", "List the shipped models, devices, nodes and fabrics");
@@ -362,6 +431,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.command = run->parsed()       ? Command::run
                  : check->parsed()   ? Command::check
                  : explain->parsed() ? Command::explain
+                 : analyze->parsed() ? Command::analyze
                  : emulate->parsed() ? Command::emulate
                  : list->parsed()    ? Command::list
                                      : Command::schema;

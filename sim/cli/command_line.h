@@ -8,17 +8,27 @@
 #include "sim/emulate/emulate.h"
 #include "sim/execute/replay.h"
 #include "sim/report/build_trace.h"
+#include "sim/report/strategy_sweep.h"
 #include "sim/scenario/reader.h"
 
 namespace meshweave {
 
-enum class Command : std::uint8_t { help, run, check, explain, emulate, list, schema };
+enum class Command : std::uint8_t { help, run, check, explain, analyze, emulate, list, schema };
 enum class ProgressMode : std::uint8_t { automatic, always, never };
 
 // `--vary /pointer=a,b,c`: one run per value, crossed with the other --vary.
 struct Vary {
   std::string pointer;
   std::vector<std::string> values;
+};
+
+// Of the command analyze.
+struct AnalyzeOptions {
+  int devices = 0;                     // 0: tp · cp · tsp of the scenario
+  std::string plot_file;               // empty: none
+  std::vector<std::int64_t> sequence;  // ascending; at most one of the two is swept
+  std::vector<std::int64_t> micro;
+  SweepMetric metric = SweepMetric::time;
 };
 
 struct CommandLine {
@@ -39,6 +49,7 @@ struct CommandLine {
   bool print_program = false;
   int print_body = -1;               // −1: all bodies
   std::string list_section;          // empty: all
+  AnalyzeOptions analyze;
   int steps = 2;                     // of emulate
   EmulationPrecision precision = EmulationPrecision::double_precision;
   bool tiny = false;                 // emulate a small model in the scenario's layout
