@@ -76,7 +76,7 @@ class FoldedAttention {
     sent.push_back(projection_.weight);
     for (const Value own : sent) {
       BlockValue value = visitor(r_.block().spec(own), visit);
-      value.re_emit = ReEmit::always;
+      value.re_emit = c_.layout().tsp.regather ? ReEmit::always : ReEmit::kept;
       visitors.push_back(r_.add(std::move(value)));
     }
     OpAttributes attributes;

@@ -6,9 +6,9 @@
 //              all-gather of k and v along the sequence, attention, projection added to the sum
 //   mlp        the packed fc1 and fc2 shards go round a ring; each adds its part of the ffn
 //
-//   backward   attention: derived; weights visit again, k and v are gathered again, gradients of visitors are reduced to
-//              their owner. mlp: the round again; a shard's gradient follows it from rank to rank and comes home with
-//              the D-th hop.
+//   backward   attention: derived; weights visit again unless they are kept (`regather`), k and v are gathered again,
+//              gradients of visitors are reduced to their owner. mlp: the round again; a shard's gradient follows it
+//              from rank to rank and comes home with the D-th hop.
 //
 // With `prefetch` n > 0 the projections of owner r + 1 are issued before the attention of owner r, whose gather they hide,
 // and n shards are under way ahead; with 0 everything runs one behind the other. Embedding table and output layer are

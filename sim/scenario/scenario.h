@@ -61,6 +61,7 @@ struct Folded {
   Partition partition = Partition::zigzag;
   int prefetch = 1;  // how many weight shards are under way ahead of the one in use; 0: no overlap
   RingKind ring = RingKind::plain;
+  bool regather = true;  // attention weights visit again for the backward
 };
 
 // What full recompute saves beside a layer's input.

@@ -77,6 +77,7 @@ void folded_fields(Fields& f, Folded& tsp) {
   f.integer({"prefetch", "weight shards under way ahead of the one in use; 0: no overlap"}, tsp.prefetch, {0, 64});
   f.choice({"ring", "of the MLP's weights: one link per hop, or striped over all links of a full mesh"}, tsp.ring,
            {RingKind::plain, RingKind::striped});
+  f.flag({"regather", "attention weights visit again for the backward instead of being kept"}, tsp.regather);
 }
 
 void layout_fields(Fields& f, LayoutForm& form) {

@@ -86,6 +86,7 @@ std::vector<Strategy> strategies() {
       {"tsp of 4", folded(4, zigzag, 1)},
       {"tsp of 4, contiguous", folded(4, contiguous, 2)},
       {"tsp, no overlap", folded(4, zigzag, 0)},
+      {"tsp, weights kept", with(folded(2, zigzag, 1), [](DenseOptions& o) { o.tsp.regather = false; })},
   };
 }
 
