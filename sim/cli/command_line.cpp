@@ -139,7 +139,7 @@ void build_analyze(CLI::App& analyze, CommandLine& line, RawOptions& raw) {
       .add_option("--devices", line.analyze.devices,
                   "Devices D that the strategies share; pp and dp stay (default: tp · cp · tsp of the scenario)")
       ->type_name("N")
-      ->check(whole_number(2, 1 << 20));
+      ->check(whole_number(2, 1 << 13));
   analyze.add_option("--plot", line.analyze.plot_file, "Draw the swept metric: FILE.svg")->type_name("FILE");
   analyze
       .add_option("--sequence", raw.sequence,

@@ -76,11 +76,21 @@ SweepRow run_point(const SweepPoint& point, const SweepSettings& settings) {
 
 std::string_view last_token(std::string_view pointer) { return pointer.substr(pointer.rfind('/') + 1); }
 
+// With the key before it: "cp/degree".
+std::string_view last_tokens(std::string_view pointer) {
+  const std::size_t last = pointer.rfind('/');
+  return last == 0 ? pointer : pointer.substr(pointer.rfind('/', last - 1) + 1);
+}
+
 // Columns that tell the rows apart: the file where there are several, then the varied values.
 std::vector<std::string> point_header(const std::vector<SweepRow>& rows, bool with_path) {
   std::vector<std::string> header;
   if (with_path) header.emplace_back("scenario");
-  for (const auto& [pointer, value] : rows.front().point.vary) header.emplace_back(last_token(pointer));
+  const auto& varied = rows.front().point.vary;
+  for (const auto& [pointer, value] : varied) {
+    const auto same = [&](const auto& other) { return last_token(other.first) == last_token(pointer); };
+    header.emplace_back(std::count_if(varied.begin(), varied.end(), same) > 1 ? last_tokens(pointer) : last_token(pointer));
+  }
   return header;
 }
 
@@ -165,7 +175,7 @@ std::string sweep_table(const std::vector<SweepRow>& rows) {
     for (const char* name : {"layout", "micro-batch", "recompute"}) table[0].emplace_back(name);
   }
   for (const char* name :
-       {"ranks", "step time", "tokens/s", "TFLOP/s/GPU", "MFU", "HFU", "bubble", "exposed", "peak memory"}) {
+       {"ranks", "step time", "tokens/s", "TFLOP/s/GPU", "MFU", "HFU", "bubble", "exposed", "host", "peak memory"}) {
     table[0].emplace_back(name);
   }
   for (const std::string& key : published) table[0].push_back("published " + metric_title(key));
@@ -185,6 +195,7 @@ std::string sweep_table(const std::vector<SweepRow>& rows) {
     cells.push_back(percent_text(r.hfu));
     cells.push_back(percent_text(r.bubble_fraction()));
     cells.push_back(percent_text(r.exposed_comm_fraction()));
+    cells.push_back(percent_text(r.mean.host_s / r.step_time_s));
     cells.push_back(bytes_text(static_cast<double>(r.memory.peak_bytes)));
     for (const std::string& key : published) {
       const auto found = row.published.find(key);

@@ -74,6 +74,7 @@ StrategyFigures figures_of(const RunView& run, const Report& report) {
   figures.flops = report.executed_flops / report.ranks;
   for (std::size_t c = 0; c < report.by_class.size(); ++c) {
     const double share = static_cast<double>(run.classes.size[c]) / report.ranks;
+    figures.host_s += seconds_from_picoseconds(report.by_class[c].host) * share;
     for (std::size_t s = 0; s < run.program.streams.size(); ++s) {
       const Picoseconds exposed = report.by_class[c].exposed[s];
       if (exposed.count() == 0) continue;

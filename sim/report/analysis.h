@@ -22,6 +22,7 @@ struct StrategyFigures {
   int dp = 1;
   std::int64_t global_batch = 0, micro_batch = 0, micro_batches = 0, sequence = 0;
   double step_time_s = 0;
+  double host_s = 0;  // idle, as the host had not issued the next op; mean over ranks
   std::array<double, purpose_count> exposed_s{};  // as all_purposes; means over ranks
   MemoryReport memory;
   Traffic traffic;

@@ -55,6 +55,7 @@ void write_figures(JsonText& out, const StrategyFigures& f) {
   out.field("states_closed_form_bytes", f.states_form);
   write_traffic(out, f.traffic);
   out.field("flops", f.flops);
+  out.field("host_s", f.host_s);
   out.key("exposed_comm_s"), out.object();
   for (const Purpose purpose : all_purposes) out.field(name_of(purpose), f.exposed_s[static_cast<std::size_t>(purpose)]);
   out.field("total", f.exposed_total_s());

@@ -73,14 +73,14 @@ void head(std::string& out, const Scenario& s, int devices, const std::vector<St
 
 void times(std::string& out, const std::vector<StrategyRow>& rows) {
   std::vector<Cells> lines{
-      {"  strategy", "layout", "batch", "step time", "per token", "tokens/s", "exposed comm", "of step", "peak memory", "verdict"}};
+      {"  strategy", "layout", "batch", "step time", "per token", "tokens/s", "exposed comm", "of step", "host-bound", "peak memory", "verdict"}};
   for (const StrategyRow& row : rows) {
     if (!row.figures) continue;
     const StrategyFigures& f = *row.figures;
     lines.push_back({"  " + row.strategy.name, row.strategy.layout, fmt::format("{}", f.global_batch),
                      seconds_text(f.step_time_s), seconds_text(f.step_time_s / f.tokens()),
                      tokens_text(f.tokens() / f.step_time_s), seconds_text(f.exposed_total_s()),
-                     percent_text(f.exposed_total_s() / f.step_time_s),
+                     percent_text(f.exposed_total_s() / f.step_time_s), percent_text(f.host_s / f.step_time_s),
                      bytes_text(static_cast<double>(f.memory.peak_bytes)), std::string(name_of(f.memory.verdict))});
   }
   out += "\n" + aligned_table(lines, 2);

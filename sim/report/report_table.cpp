@@ -278,9 +278,9 @@ std::string layout_text(const Scenario& scenario) {
     if (!out.empty()) out += "; ";
     fmt::format_to(Text(out), "{}: {}", scenario.model[v].name, degrees_text(l));
     out += sequence_text(l);
-    if (l.sequence_parallel) out += ", sequence parallel";
+    if (l.sequence_parallel && l.tp > 1) out += ", sequence parallel";
     if (scenario.pass == Pass::forward) continue;  // nothing is optimized or computed again
-    if (l.zero > 0) fmt::format_to(Text(out), ", ZeRO-{}", l.zero);
+    if (l.zero > 0 && l.dp * l.cp.degree > 1) fmt::format_to(Text(out), ", ZeRO-{}", l.zero);
     if (l.optimizer_instances > 1) fmt::format_to(Text(out), " ({} instances)", l.optimizer_instances);
     fmt::format_to(Text(out), ", recompute {}", name_of(l.recompute));
     if (l.keep != Keep::nothing) fmt::format_to(Text(out), " keeping {}", name_of(l.keep));

@@ -70,9 +70,9 @@ void add_tsp(std::vector<Change>& changes, const std::string& at, const ModuleLa
   const std::int64_t tsp = resolved.degree("tsp");
   const std::int64_t cp = resolved.degree("cp");
   const std::int64_t folded = layout.tp * cp;
-  if (tsp > 1) {
+  if (tsp > 1 || folded == 1) {
     changes.push_back(with_half_dp(setting(at, "tsp", resolved.with_degree("tsp", 2 * tsp)), at, layout.dp));
-  } else if (folded > 1) {
+  } else {
     Change change{setting(at, "tsp", resolved.with_degree("tsp", folded))};
     if (layout.tp > 1) change.push_back(setting(at, "tp", 1));
     if (cp > 1) change.push_back(setting(at, "cp", 1));

@@ -66,7 +66,11 @@ class Variants {
   std::string tp_text(int degree) const {
     return fmt::format("tp {}{}", degree, layout_.sequence_parallel ? " sequence-parallel" : "");
   }
-  ContextKind cp_kind() const { return layout_.cp.degree > 1 ? layout_.cp.kind : ContextKind::all_gather; }
+  // The scenario's own, if it has one: a ring at degree 1 is the default.
+  ContextKind cp_kind() const {
+    const bool own = layout_.cp.degree > 1 || layout_.cp.kind != ContextKind::ring;
+    return own ? layout_.cp.kind : ContextKind::all_gather;
+  }
   std::string cp_text(int degree) const { return fmt::format("cp {} {}", degree, name_of(cp_kind())); }
 
   Strategy make(StrategyKind kind, int tensor, int sequence, std::string name, std::string layout) const {

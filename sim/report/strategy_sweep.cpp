@@ -104,11 +104,17 @@ void add_crossovers(std::vector<Crossover>& found, const std::vector<PairPoint>&
 
 const Strategy& strategy_of(const StrategySweep& sweep, std::size_t s) { return sweep.rows.front()[s].strategy; }
 
+std::string at_text(double at) { return at < 100 ? fmt::format("{:.3g}", at) : fmt::format("{:.0f}", at); }
+
+// Micro-batches are whole.
+std::string place_text(const StrategySweep& sweep, double at) {
+  if (!sweep.of_micro || at == std::floor(at)) return at_text(at);
+  return fmt::format("{:.0f} to {:.0f}", std::floor(at), std::ceil(at));
+}
+
 std::string sides_text(const StrategySweep& sweep, const Crossover& c) {
   return fmt::format("{} below {}", strategy_of(sweep, c.falling).name, strategy_of(sweep, c.rising).name);
 }
-
-std::string at_text(double at) { return at < 100 ? fmt::format("{:.3g}", at) : fmt::format("{:.0f}", at); }
 
 // Why rows are not possible: each reason once, with the strategies that it concerns.
 void add_reasons(std::string& out, const StrategySweep& sweep) {
@@ -209,7 +215,7 @@ std::string sweep_text(const StrategySweep& sweep, SweepMetric metric) {
   std::vector<std::vector<std::string>> places;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Crossover& c = found[i];
-    places.push_back({fmt::format("  {}", i + 1), fmt::format("{} {}", swept_name(sweep), at_text(c.at)),
+    places.push_back({fmt::format("  {}", i + 1), fmt::format("{} {}", swept_name(sweep), place_text(sweep, c.at)),
                       fmt::format("{} {}", in_unit(c.metric), unit.name), sides_text(sweep, c) + " from here on"});
   }
   return out + aligned_table(places, 4);

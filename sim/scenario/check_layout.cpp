@@ -147,6 +147,11 @@ void check_context_parallel(const TransformerShape& shape, ModuleLayout& layout,
     cp.ulysses = implied;
   }
   if (cp.degree == 1) return;
+  if (!cp.regather && cp.kind != ContextKind::all_gather)
+    report(at + "/cp/regather", fmt::format("belongs to the kind \"all-gather\" (the kind is \"{}\")", name_of(cp.kind)));
+  if (cp.ring() == 1 && cp.partition == Partition::contiguous)
+    report(at + "/cp/partition", fmt::format("every rank has all tokens of its heads in attention (the kind is \"{}\")", name_of(cp.kind)),
+           "leave it out");
   if (exchanges && own_heads % cp.ulysses != 0)
     report(at + "/cp", fmt::format("{} ranks do not divide the {} of a tensor-parallel rank, which they exchange ({} do)", cp.ulysses,
                                    count_text(own_heads, "key-value head"), divisors(own_heads)),
@@ -174,6 +179,10 @@ void check_folded(const Scenario& s, const TransformerShape& shape, const Module
   if (layout.tp > 1 || layout.cp.degree > 1)
     report(at + "/tsp", fmt::format("takes the place of tp and cp (tp is {}, cp {})", layout.tp, layout.cp.degree),
            "set tp and cp to 1");
+  if (tsp.prefetch >= tsp.degree)
+    report(at + "/tsp/prefetch", fmt::format("{} shards under way are more than the other ranks have ({})", tsp.prefetch, tsp.degree - 1));
+  if (tsp.ring == RingKind::striped && s.cluster.node.fabric != NodeFabric::mesh)
+    report(at + "/tsp/ring", "a ring is striped over the links of a full mesh (this node has a switch)", "use \"plain\"");
   divides(shape.heads, "the number of attention heads,");
   divides(shape.kv_heads, "the number of key-value heads,");
   divides(shape.ffn, "ffn =");
@@ -295,6 +304,7 @@ void resolve_layout(ScenarioForm& form, const TransformerShape& shape, LayoutFor
   }
   if (l.stages.empty()) fill_stages(shape, layout, at, report);
   else check_stages(shape, l, at, report);
+  if (l.tsp.degree > 1 && (l.tp > 1 || l.cp.degree > 1)) return;  // which of them, decides the ranks
   if (!resolve_ranks(s.cluster, l, at, report)) return;
   check_order(l, at, report);
   check_data_parallel(l, at, report);

@@ -176,6 +176,11 @@ void FieldReader::object(const Key& key, const Visit& visit, std::string_view sh
     spelled_out.add(shorthand, *json);
     return read_object(spelled_out, pointer_of(key), overlay_, visit);
   }
+  if (!json->is(Json::Kind::object) && !shorthand.empty()) {
+    reading_.diagnostics.at_value(file_, pointer_of(key),
+                                  fmt::format("expected an object, or its \"{}\" alone (is {})", shorthand, noun_of(json->kind)));
+    return;
+  }
   read_object(*json, pointer_of(key), overlay_, visit);
 }
 

@@ -100,9 +100,10 @@ class Walk {
     Json* at = &file_.root;
     for (depth_ = 0; depth_ < keys_.size(); ++depth_) {
       const std::string& key = keys_[depth_];
-      if (at->is(Json::Kind::string)) {
+      const std::string_view shorthand = shorthand_of(*at);
+      if (!shorthand.empty()) {
         Json entry = Json::make_object();
-        entry.add("base", std::move(*at));
+        entry.add(shorthand, std::move(*at));
         *at = std::move(entry);
         file_.made.push_back({reached_, index_, false});
       }
@@ -134,6 +135,13 @@ class Walk {
   }
 
  private:
+  // The key of the object that a plain value stands for: a degree, a kind, else the name of an entry.
+  std::string_view shorthand_of(const Json& value) const {
+    const std::string_view key = depth_ > 0 ? std::string_view(keys_[depth_ - 1]) : std::string_view();
+    if (value.is(Json::Kind::integer) && (key == "cp" || key == "tsp")) return "degree";
+    if (value.is(Json::Kind::string)) return key == "cost" ? "kind" : "base";
+    return {};
+  }
   // Behind a key that is missing comes a list where the next key is an entry's.
   Json missing() const {
     const bool list = depth_ + 1 < keys_.size() && (keys_[depth_ + 1] == "-" || index_of(keys_[depth_ + 1]));

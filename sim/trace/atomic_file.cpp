@@ -44,8 +44,10 @@ std::string file_to_replace(const std::string& path) {
   struct stat found{};
   if (::stat(path.c_str(), &found) == 0) {
     if (!S_ISREG(found.st_mode)) {
+      const std::string kind = fs::path(path).extension().string();
+      const std::string name = kind.empty() ? "trace.json.gz" : "file" + kind;
       throw IoError(fmt::format("{}: is {}; a regular file can be written, for example {}", path, noun_of(found.st_mode),
-                                S_ISDIR(found.st_mode) ? (fs::path(path) / "trace.json.gz").string() : "trace.json.gz"));
+                                S_ISDIR(found.st_mode) ? (fs::path(path) / name).string() : name));
     }
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
       struct stat open{};

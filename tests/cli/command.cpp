@@ -151,6 +151,13 @@ TEST_CASE("A folder gives one row per scenario, in order of name, with errors fo
   CHECK(Json::parse(run.err)["errors"].is_array());
 }
 
+TEST_CASE("Varied values of one name are told apart by the key before it") {
+  const Finished table = meshweave_command({"run", "scenarios/examples/tsp-7b-mi300x-tp8.json", "--set", "/layout/language/tp=1",
+                                            "--set", "/model/language/layers=1", "--vary", "/layout/language/cp/degree=1,8",
+                                            "--vary", "/layout/language/tsp/degree=1,8"});
+  CHECK(table.out.find("cp/degree  tsp/degree  ranks") != std::string::npos);
+}
+
 TEST_CASE("run --vary crosses its values, sorts by step time, and counts what is not possible") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);

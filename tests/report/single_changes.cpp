@@ -42,6 +42,7 @@ TEST_CASE("What is at its end does not change, and a forward pass has neither gr
   DenseOptions layout;
   layout.dp = 4, layout.zero = 1, layout.recompute = Recompute::selective;
   const std::vector<std::string> degrees{"--set /layout/language/cp=2 --set /layout/language/dp=2",
+                                         "--set /layout/language/tsp=2 --set /layout/language/dp=2",
                                          "--set /layout/language/tp=2 --set /layout/language/dp=2",
                                          "--set /layout/language/pp=2 --set /layout/language/dp=2"};
   std::vector<std::string> expected{"--set /layout/language/recompute=full"};

@@ -115,9 +115,9 @@ TEST_CASE("ZeRO-1 and full recomputation are suggested where the memory that the
   const TriedChange* selective = find(below.too_large, "--set /layout/language/recompute=selective");
   REQUIRE(selective);
   CHECK(selective->peak_bytes == peak_recompute_selective);
-  // The micro-batch is 1 already, and tp and cp are 1: nothing to halve, nothing to fold.
+  // The micro-batch is 1 already, and tp and cp are 1: nothing to halve.
   CHECK(below.too_large.size() == 2);
-  CHECK(below.fitting.size() + static_cast<std::size_t>(below.impossible) == 4);  // zero, tp, pp and cp
+  CHECK(below.fitting.size() + static_cast<std::size_t>(below.impossible) == 5);  // zero, cp, tsp, tp and pp
 
   const Suggestions above = suggest_for(text_with(peak_recompute_full));
   full = find(above.fitting, "--set /layout/language/recompute=full");
@@ -147,14 +147,14 @@ TEST_CASE("What fits is in order of step time, what does not in order of what is
                                                 {"--set /layout/language/recompute=full", report_of(2, 500'000'000)},
                                                 {"--set /layout/language/recompute=selective", report_of(1, -2'000'000'000)},
                                                 {"--set /layout/language/zero=1", report_of(4, -1'000'000'000)}});
-  CHECK(suggestions.impossible == 3);  // cp, tp and pp doubled
-  CHECK(suggestions.count() == 7);
+  CHECK(suggestions.impossible == 4);  // cp, tsp, tp and pp doubled
+  CHECK(suggestions.count() == 8);
   CHECK(suggestions_text(suggestions) == R"(
 single changes that make it fit (analytic)
   change                                 step time  tokens/s  peak memory  headroom  verdict
   --set /layout/language/recompute=full        2 s       200      9.50 GB   0.50 GB     fits
   --set /batch/micro=1                         3 s       133      9.00 GB   1.00 GB     fits
-  of 7 single changes: 2 fit, 2 too large, 3 not possible
+  of 8 single changes: 2 fit, 2 too large, 4 not possible
 )");
   CHECK(json_of(suggestions) ==
         R"({"suggestions":[)"
@@ -167,7 +167,7 @@ single changes that make it fit (analytic)
         R"("peak_memory_bytes":11000000000,"headroom_bytes":-1000000000,"verdict":"out of memory"},)"
         R"({"set":["/layout/language/recompute=selective"],"step_time_s":1,"samples_per_s":4,"tokens_per_s":400,)"
         R"("peak_memory_bytes":12000000000,"headroom_bytes":-2000000000,"verdict":"out of memory"}],)"
-        R"("impossible_changes":3})");
+        R"("impossible_changes":4})");
 }
 
 TEST_CASE("Where nothing fits, all that was tried is listed, the closest first") {
@@ -181,11 +181,11 @@ no single change makes it fit; the closest first (analytic)
   change                                      step time  tokens/s  peak memory  headroom        verdict
   --set /layout/language/recompute=full             2 s       200     11.00 GB  -1.00 GB  out of memory
   --set /layout/language/recompute=selective        1 s       400     12.00 GB  -2.00 GB  out of memory
-  of 5 single changes: 0 fit, 2 too large, 3 not possible
+  of 6 single changes: 0 fit, 2 too large, 4 not possible
 )");
   CHECK(suggestions_text(suggest_from(dense_scenario(layout), {})) == R"(
 no single change makes it fit; the closest first (analytic)
-  of 5 single changes: 0 fit, 0 too large, 5 not possible
+  of 6 single changes: 0 fit, 0 too large, 6 not possible
 )");
 }
 
@@ -212,6 +212,6 @@ TEST_CASE("An interrupt ends the search for changes, whose progress counts them"
     return std::nullopt;
   };
   CHECK_THROWS_AS(suggest(dense_scenario(layout), settings), Interrupted);
-  CHECK(progress == std::vector<std::string>{"0/4 --set /layout/language/recompute=full",
-                                             "1/4 --set /layout/language/cp=2 --set /layout/language/dp=2"});
+  CHECK(progress == std::vector<std::string>{"0/5 --set /layout/language/recompute=full",
+                                             "1/5 --set /layout/language/cp=2 --set /layout/language/dp=2"});
 }

@@ -126,6 +126,19 @@ TEST_CASE("Overrides reach what the file leaves out") {
   CHECK(with({{"/name", "a name"}}).name == "a name");
 }
 
+TEST_CASE("An override below a plain value keeps what the value stands for") {
+  const TestLibrary library;
+  const Scenario ring = with({{"/layout/language/tp", "1"}, {"/layout/language/cp", "2"}, {"/layout/language/cp/kind", "all-gather"}});
+  CHECK(ring.layout_by_module[0].cp.degree == 2);
+  CHECK(ring.layout_by_module[0].cp.kind == ContextKind::all_gather);
+  const Scenario folded = with({{"/layout/language/tp", "1"}, {"/layout/language/tsp", "2"}, {"/layout/language/tsp/prefetch", "0"}});
+  CHECK(folded.layout_by_module[0].tsp.degree == 2);
+  CHECK(folded.layout_by_module[0].tsp.prefetch == 0);
+  CHECK(error_with({{"/layout/language/cp", "true"}}) ==
+        "--set /layout/language/cp=true: error: /layout/language/cp: expected an object, or its \"degree\" alone (is true "
+        "or false)\n");
+}
+
 TEST_CASE("Mistakes in overrides name the override") {
   const TestLibrary library;
   CHECK(error_with({{"/batch/global", "many"}}) ==
