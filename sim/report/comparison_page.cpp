@@ -16,6 +16,12 @@ using Rows = std::vector<std::vector<std::string>>;
 std::string time_text(Picoseconds time) { return seconds_text(seconds_from_picoseconds(time)); }
 std::string change_text(Picoseconds time) { return (time.count() > 0 ? "+" : "") + time_text(time); }
 
+// "+1.2", "-0.3", "0.0"
+std::string signed_text(double value) {
+  const std::string text = fmt::format("{:+.1f}", value);
+  return text == "-0.0" || text == "+0.0" ? "0.0" : text;
+}
+
 std::string title_of(std::string_view key) {
   if (key == "gpus") return "GPUs";
   if (key == "global_batch") return "global batch";
@@ -38,10 +44,10 @@ std::string change_text(const HeadlinePair& pair) {
   if (!pair.a || !pair.b) return "";
   const double change = *pair.b - *pair.a;
   if (change == 0) return "same";
-  if (pair.key == "mfu" || pair.key.ends_with("_fraction")) return fmt::format("{:+.1f} points", 100 * change);
+  if (pair.key == "mfu" || pair.key.ends_with("_fraction")) return signed_text(100 * change) + " points";
   if (*pair.a == 0) return "";
   if (is_count(pair.key)) return fmt::format("× {:.4g}", *pair.b / *pair.a);
-  return fmt::format("{:+.1f} %", 100 * (*pair.b / *pair.a - 1));
+  return signed_text(100 * (*pair.b / *pair.a - 1)) + " %";
 }
 
 void run_head(std::string& out, std::string_view letter, const ComparedRun& run) {
@@ -67,7 +73,7 @@ void headlines(std::string& out, const Comparison& c) {
   Rows rows{{"", "A", "B", "change"}};
   for (const HeadlinePair& pair : c.headlines) {
     rows.push_back({"  " + title_of(pair.key), value_text(pair.key, pair.a), value_text(pair.key, pair.b), change_text(pair)});
-    if (pair.key == "peak_memory_bytes") rows.push_back({"  memory", verdict_text(c.a), verdict_text(c.b), ""});
+    if (pair.key == "peak_memory_bytes") rows.push_back({"  verdict", verdict_text(c.a), verdict_text(c.b), ""});
   }
   out += "\n" + aligned_table(rows, 1);
 }
@@ -117,50 +123,56 @@ std::string part_title(const PartKey& key) {
   return {};
 }
 
+// Rows of a part in both runs.
 class PartTable {
  public:
-  PartTable(const Comparison& c, std::string title) : c_(c), rows_{{std::move(title), "A", "B", "change", "of A's step"}} {}
+  explicit PartTable(Picoseconds step_of_a) : step_of_a_(step_of_a) {}
 
+  void title(std::string text) {
+    if (!rows_.empty()) rows_.emplace_back();
+    rows_.push_back({std::move(text), "A", "B", "change", "of A's step"});
+  }
   void row(std::string title, Picoseconds a, Picoseconds b) {
-    const double share = static_cast<double>((b - a).count()) / static_cast<double>(c_.a.parts.step.count());
-    rows_.push_back({"  " + std::move(title), time_text(a), time_text(b), change_text(b - a),
-                     b == a ? "" : fmt::format("{:+.1f} %", 100 * share)});
+    const double share = static_cast<double>((b - a).count()) / static_cast<double>(step_of_a_.count());
+    rows_.push_back({"  " + std::move(title), time_text(a), time_text(b), change_text(b - a), signed_text(100 * share) + " %"});
   }
   void row(const PartChange& part) { row(part_title(part.key), part.a, part.b); }
   std::string text() const { return "\n" + aligned_table(rows_, 1); }
 
  private:
-  const Comparison& c_;
+  Picoseconds step_of_a_;
   Rows rows_;
 };
 
+// Changes of less than a millionth of the step, as the nanoseconds of a trace file make them, are not listed.
+bool is_small(const PartChange& part, const Comparison& c) {
+  return std::abs(part.change().count()) <= c.a.parts.step.count() / 1'000'000;
+}
+
 void parts(std::string& out, const Comparison& c) {
-  if (c.change().count() == 0 && c.parts.front().change().count() == 0) {
-    out += "\nno part of the step differs\n";
+  if (is_small(c.parts.front(), c)) {
+    out += c.parts.front().change().count() == 0 ? "\nno part of the step differs\n"
+                                                 : "\nno part of the step differs by more than a millionth of it\n";
     return;
   }
-  PartTable groups(c, "where the change comes from (mean over ranks)");
+  PartTable table(c.a.parts.step);
+  table.title("where the change comes from (mean over ranks)");
   for (const PartChange& part : c.groups) {
-    if (part.a.count() != 0 || part.b.count() != 0) groups.row(part);
+    if (part.a.count() != 0 || part.b.count() != 0) table.row(part);
   }
-  groups.row("step time", c.a.parts.step, c.b.parts.step);
-  out += groups.text();
+  table.row("step time", c.a.parts.step, c.b.parts.step);
 
-  PartTable detail(c, "in detail, the largest change first");
+  table.title("in detail");
   constexpr std::size_t most = 16;
-  PartChange rest;
-  std::size_t others = 0;
-  for (const PartChange& part : c.parts) {
-    if (static_cast<std::size_t>(&part - c.parts.data()) < most && part.change().count() != 0) {
-      detail.row(part);
-    } else {
-      rest.a += part.a, rest.b += part.b;
-      ++others;
-    }
+  std::size_t listed = 0;
+  while (listed < std::min(most, c.parts.size()) && !is_small(c.parts[listed], c)) table.row(c.parts[listed++]);
+  Picoseconds rest_a{0}, rest_b{0};
+  for (std::size_t i = listed; i < c.parts.size(); ++i) rest_a += c.parts[i].a, rest_b += c.parts[i].b;
+  if (listed < c.parts.size()) {
+    table.row(count_text(static_cast<std::int64_t>(c.parts.size() - listed), "other part"), rest_a, rest_b);
   }
-  if (others > 0) detail.row(count_text(static_cast<std::int64_t>(others), "other part"), rest.a, rest.b);
-  detail.row("step time", c.a.parts.step, c.b.parts.step);
-  out += detail.text();
+  table.row("step time", c.a.parts.step, c.b.parts.step);
+  out += table.text();
 }
 
 // Per stage: A, B and, where both have it, the change. Columns without time are left out.

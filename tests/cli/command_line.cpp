@@ -131,7 +131,8 @@ TEST_CASE("A value is varied once, and by nothing replaced") {
 
 TEST_CASE("Help is a result, for the command and for each subcommand") {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--help"}, {"run", "--help"}, {"check", "--help"}, {"explain", "--help"}, {"analyze", "--help"}, {"list", "--help"}, {"schema", "--help"}}) {
+           {"--help"}, {"run", "--help"}, {"check", "--help"}, {"explain", "--help"}, {"analyze", "--help"}, {"compare", "--help"},
+           {"list", "--help"}, {"schema", "--help"}}) {
     const CommandLine line = parse_command_line(arguments);
     CHECK(line.command == Command::help);
     CHECK(line.help.find("meshweave") != std::string::npos);
