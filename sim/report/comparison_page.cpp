@@ -144,15 +144,15 @@ class PartTable {
   Rows rows_;
 };
 
-// Changes of less than a millionth of the step, as the nanoseconds of a trace file make them, are not listed.
+// Changes of less than 0.001 % of the step, as the nanoseconds of a trace file make them, are not listed.
 bool is_small(const PartChange& part, const Comparison& c) {
-  return std::abs(part.change().count()) <= c.a.parts.step.count() / 1'000'000;
+  return std::abs(part.change().count()) <= c.a.parts.step.count() / 100'000;
 }
 
 void parts(std::string& out, const Comparison& c) {
   if (is_small(c.parts.front(), c)) {
     out += c.parts.front().change().count() == 0 ? "\nno part of the step differs\n"
-                                                 : "\nno part of the step differs by more than a millionth of it\n";
+                                                 : "\nno part of the step differs by more than 0.001 % of it\n";
     return;
   }
   PartTable table(c.a.parts.step);

@@ -63,7 +63,7 @@ TEST_CASE("run --print-program takes a body or none") {
 
 TEST_CASE("Mistakes on the command line are refused with a hint") {
   CHECK(refusal({"rnu", "a.json"}) == "unknown command \"rnu\" | did you mean \"run\"?");
-  CHECK(refusal({"frobnicate"}) == "unknown command \"frobnicate\" | one of run, check, explain, analyze, emulate, list, schema");
+  CHECK(refusal({"frobnicate"}) == "unknown command \"frobnicate\" | one of run, check, explain, analyze, compare, emulate, list, schema");
   CHECK(refusal({"run", "a.json", "--execuotr", "simgrid"}) == "unexpected argument \"--execuotr\" | did you mean --executor?");
   CHECK(refusal({"run", "a.json", "--executor", "fast"}) == "--executor: unknown executor \"fast\" | analytic or simgrid");
   CHECK(refusal({"run", "a.json", "--set", "batch=1"}) ==

@@ -101,7 +101,7 @@ TEST_CASE("compare takes traces, compressed or not, and mixes them with scenario
     const Json same = compared(trace, trace);
     for (const Json& part : same["parts"]) CHECK(part["change_ps"] == 0);
     const Finished page = meshweave_command({"compare", trace, a});
-    CHECK(page.out.find("no part of the step differs by more than a millionth of it") != std::string::npos);
+    CHECK(page.out.find("no part of the step differs by more than 0.001 % of it") != std::string::npos);
   }
 }
 
@@ -150,8 +150,8 @@ TEST_CASE("compare answers bad files as the other commands do") {
 TEST_CASE("compare takes two runs and no options without effect") {
   CHECK(refusal({"compare", "a.json", "b.json"}) == "accepted");
   CHECK(refusal({"compare", "a.json"}).find("meshweave compare --help") != std::string::npos);
-  CHECK(refusal({"compare", "a.json", "b.json", "c.json"}).find("unexpected argument \"c.json\"") != std::string::npos);
-  CHECK(refusal({"compare", "a.json", "b.json", "--vary", "/batch/micro=1"}).find("unexpected argument") != std::string::npos);
+  CHECK(refusal({"compare", "a.json", "b.json", "c.json"}).find("received 3") != std::string::npos);
+  CHECK(refusal({"compare", "a.json", "b.json", "--vary=/batch/micro=1"}).find("unexpected argument") != std::string::npos);
   CHECK(refusal({"compare", "a.json", "b.json", "--executor", "x"}).find("unknown executor") != std::string::npos);
   CHECK(parse_command_line({"compare", "--help"}).help.find("--executor") != std::string::npos);
 }
