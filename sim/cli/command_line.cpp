@@ -21,6 +21,7 @@ struct RawOptions {
   std::string sequence, micro, metric;
   bool no_fold = false, no_timing = false;
   CLI::Option* print_program_option = nullptr;
+  std::vector<CLI::Option*> executor_options;  // of each command that has one
 };
 
 std::pair<std::string, std::string> split_assignment(std::string_view option, const std::string& text) {
@@ -97,15 +98,24 @@ void add_scenario_options(CLI::App& app, CommandLine& line, RawOptions& raw) {
   app.add_flag("--json", line.json, "Print JSON");
 }
 
-void add_run_options(CLI::App& app, CommandLine& line, RawOptions& raw) {
-  app.add_option("--executor", raw.executor, "analytic (links not shared, fast) or simgrid (links shared)")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_flag("--no-fold", raw.no_fold, "Replay every rank, also those that behave alike");
-  app.add_flag("--stats", line.stats, "Print the time of each phase, ops per second and peak memory to stderr");
+void add_executor_option(CLI::App& app, RawOptions& raw) {
+  raw.executor_options.push_back(
+      app.add_option("--executor", raw.executor, "analytic (links not shared, fast) or simgrid (links shared)")
+          ->type_name("NAME")
+          ->capture_default_str());
+}
+
+void add_progress_option(CLI::App& app, RawOptions& raw) {
   app.add_option("--progress", raw.progress, "auto (on a terminal), always or never")
       ->type_name("WHEN")
       ->capture_default_str();
+}
+
+void add_run_options(CLI::App& app, CommandLine& line, RawOptions& raw) {
+  add_executor_option(app, raw);
+  app.add_flag("--no-fold", raw.no_fold, "Replay every rank, also those that behave alike");
+  app.add_flag("--stats", line.stats, "Print the time of each phase, ops per second and peak memory to stderr");
+  add_progress_option(app, raw);
 }
 
 void build_run(CLI::App& run, CommandLine& line, RawOptions& raw) {
@@ -151,9 +161,17 @@ void build_analyze(CLI::App& analyze, CommandLine& line, RawOptions& raw) {
   analyze.add_option("--jobs", line.jobs, "Runs at the same time (default: one per processor)")
       ->type_name("N")
       ->check(whole_number(1, 1024));
-  analyze.add_option("--progress", raw.progress, "auto (on a terminal), always or never")
-      ->type_name("WHEN")
-      ->capture_default_str();
+  add_progress_option(analyze, raw);
+}
+
+void build_compare(CLI::App& compare, CommandLine& line, RawOptions& raw) {
+  compare.add_option("runs", line.targets, "Two scenario files or traces (FILE.json or FILE.json.gz of --trace): A, then B")
+      ->type_name("A B")
+      ->required()
+      ->expected(2);
+  compare.add_flag("--json", line.json, "Print JSON");
+  add_executor_option(compare, raw);
+  add_progress_option(compare, raw);
 }
 
 void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
@@ -175,9 +193,7 @@ void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
       ->type_name("FILE");
   emulate.add_option("--ranks", raw.ranks, "Ranks in the trace: all, or a list such as 0,8,16-23 (default: all)")
       ->type_name("LIST");
-  emulate.add_option("--progress", raw.progress, "auto (on a terminal), always or never")
-      ->type_name("WHEN")
-      ->capture_default_str();
+  add_progress_option(emulate, raw);
 }
 
 // No option and no command takes the empty text for a value: it comes of a shell variable that is not set.
@@ -305,6 +321,8 @@ void check_options(CommandLine& line, const RawOptions& raw) {
   }
   check_vary(line);
   check_analyze(line, raw);
+  line.executor_given = std::any_of(raw.executor_options.begin(), raw.executor_options.end(),
+                                    [](const CLI::Option* option) { return option->count() > 0; });
   if (raw.executor == name_of(Executor::simgrid)) {
     line.executor = Executor::simgrid;
   } else if (raw.executor != name_of(Executor::analytic)) {
@@ -399,6 +417,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   CLI::App* analyze = app.add_subcommand(
       "analyze", "Compare DP, TP, SP, TP+SP and TSP at one number of devices, counted on their programs");
   build_analyze(*analyze, line, raw);
+  CLI::App* compare = app.add_subcommand("compare", "Say what the difference of two runs' step times consists of");
+  build_compare(*compare, line, raw);
   CLI::App* emulate = app.add_subcommand("emulate", "Run the program with real numbers and compare with a plain model");
   build_emulate(*emulate, line, raw);
   CLI::App* list = app.add_subcommand("list", "List the shipped models, devices, nodes and fabrics");
@@ -432,6 +452,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                  : check->parsed()   ? Command::check
                  : explain->parsed() ? Command::explain
                  : analyze->parsed() ? Command::analyze
+                 : compare->parsed() ? Command::compare
                  : emulate->parsed() ? Command::emulate
                  : list->parsed()    ? Command::list
                                      : Command::schema;

@@ -13,7 +13,7 @@
 
 namespace meshweave {
 
-enum class Command : std::uint8_t { help, run, check, explain, analyze, emulate, list, schema };
+enum class Command : std::uint8_t { help, run, check, explain, analyze, compare, emulate, list, schema };
 enum class ProgressMode : std::uint8_t { automatic, always, never };
 
 // `--vary /pointer=a,b,c`: one run per value, crossed with the other --vary.
@@ -38,6 +38,7 @@ struct CommandLine {
   std::vector<Override> overrides;
   std::vector<Vary> vary;
   Executor executor = Executor::analytic;
+  bool executor_given = false;
   bool fold = true;
   int jobs = 0;                      // 0: one per processor
   bool json = false;

@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/cli/analyze_command.h"
 #include "sim/cli/catalog_facts.h"
+#include "sim/cli/compare_command.h"
 #include "sim/cli/emulate_command.h"
 #include "sim/cli/pipeline.h"
 #include "sim/cli/run_stats.h"
@@ -306,6 +307,7 @@ ExitCode dispatch(const CommandLine& line, Console& console, const InterruptFlag
     case Command::check: return check(line, console);
     case Command::explain: return explain(line, console, interrupt);
     case Command::analyze: return analyze_command(line, console, interrupt);
+    case Command::compare: return compare_command(line, console, interrupt);
     case Command::emulate: return emulate_command(line, console, interrupt);
     case Command::list: return list(line, console);
     case Command::schema: console.result(scenario_schema()); return exit_ok;

@@ -135,12 +135,7 @@ void fill_memory(const RunView& run, const StageIndex& index, Report& report) {
     memory.peak_bytes = peak;
     memory.by_category = liveness.peak;
   }
-  const double with_error = static_cast<double>(memory.peak_bytes) * (1 + memory.error);
-  if (memory.peak_bytes > memory.device_bytes) {
-    memory.verdict = Verdict::out_of_memory;
-  } else if (with_error > static_cast<double>(memory.device_bytes)) {
-    memory.verdict = Verdict::tight;
-  }
+  memory.verdict = verdict_of(memory.peak_bytes, device);
 }
 
 // Forward passes follow each other without draining the pipeline.
@@ -161,6 +156,13 @@ std::string_view name_of(Verdict verdict) {
     case Verdict::out_of_memory: return "out of memory";
   }
   bug("unknown verdict");
+}
+
+Verdict verdict_of(std::int64_t peak_bytes, const DeviceModel& device) {
+  const std::int64_t device_bytes = std::llround(device.memory_bytes);
+  if (peak_bytes > device_bytes) return Verdict::out_of_memory;
+  const double with_error = static_cast<double>(peak_bytes) * (1 + device.memory_error);
+  return with_error > static_cast<double>(device_bytes) ? Verdict::tight : Verdict::fits;
 }
 
 std::size_t sink_module(const ModuleGraph& model) {

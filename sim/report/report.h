@@ -71,6 +71,8 @@ enum class Verdict : std::uint8_t {
   out_of_memory,
 };
 std::string_view name_of(Verdict);
+// Of a predicted peak that includes the framework's constant.
+Verdict verdict_of(std::int64_t peak_bytes, const DeviceModel& device);
 
 struct MemoryReport {
   int rank = 0;                        // the lowest rank with the largest peak

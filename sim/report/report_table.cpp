@@ -34,17 +34,8 @@ void line(std::string& out, std::string_view name, std::string_view value, std::
 
 void head(std::string& out, const RunView& run) {
   const Scenario& s = run.scenario;
-  const Cluster& cluster = s.cluster;
-  out += escaped(s.name.empty() ? s.file : s.name);
-  fmt::format_to(Text(out), "\n  {} × {} ({}), {}\n", run.program.ranks(), escaped(cluster.node.device.name),
-                 count_text((run.program.ranks() + cluster.node.gpus - 1) / cluster.node.gpus, "node"),
-                 name_of(run.executor));
-  fmt::format_to(Text(out), "  {}\n", layout_text(s));
-  const std::size_t sink = sink_module(s.model);
-  fmt::format_to(Text(out), "  batch {}, {} of {} per replica, sequence {}, schedule {}{}\n\n", s.batch.global,
-                 count_text(s.micro_batches(sink), "micro-batch"), s.batch.micro,
-                 s.model[sink].shape.sequence, name_of(s.schedule.kind),
-                 s.pass == Pass::forward ? ", forward only" : "");
+  fmt::format_to(Text(out), "{}\n{}\n", escaped(s.name.empty() ? s.file : s.name),
+                 scenario_text(s, run.program.ranks(), name_of(run.executor)));
 }
 
 constexpr std::string_view rate_keys[] = {"step_time_s", "tokens_per_s", "tflops_per_gpu", "mfu", "hfu"};
@@ -285,6 +276,18 @@ std::string layout_text(const Scenario& scenario) {
     fmt::format_to(Text(out), ", recompute {}", name_of(l.recompute));
     if (l.keep != Keep::nothing) fmt::format_to(Text(out), " keeping {}", name_of(l.keep));
   }
+  return out;
+}
+
+std::string scenario_text(const Scenario& s, int ranks, std::string_view executor) {
+  const Cluster& cluster = s.cluster;
+  std::string out = fmt::format("  {} × {} ({}), {}\n  {}\n", ranks, escaped(cluster.node.device.name),
+                                count_text((ranks + cluster.node.gpus - 1) / cluster.node.gpus, "node"), executor,
+                                layout_text(s));
+  const std::size_t sink = sink_module(s.model);
+  fmt::format_to(Text(out), "  batch {}, {} of {} per replica, sequence {}, schedule {}{}\n", s.batch.global,
+                 count_text(s.micro_batches(sink), "micro-batch"), s.batch.micro, s.model[sink].shape.sequence,
+                 name_of(s.schedule.kind), s.pass == Pass::forward ? ", forward only" : "");
   return out;
 }
 

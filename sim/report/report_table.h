@@ -18,6 +18,8 @@ std::string suggestions_text(const Suggestions& suggestions);
 // "TP8 PP2 DP48 VPP14"
 std::string degrees_text(const ModuleLayout& layout);
 std::string layout_text(const Scenario& scenario);
+// Three lines: the GPUs and the executor, the layout, the batch.
+std::string scenario_text(const Scenario& scenario, int ranks, std::string_view executor);
 // A metric's column title and its value with the unit: "peak memory", "71.20 GB".
 std::string metric_title(std::string_view key);
 std::string metric_text(std::string_view key, double value);

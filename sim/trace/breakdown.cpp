@@ -7,13 +7,15 @@ namespace {
 
 LaneKind lane_kind(std::string_view stream_kind) {
   if (stream_kind == "compute") return LaneKind::compute;
-  if (stream_kind == "copy_in" || stream_kind == "copy_out") return LaneKind::copy;
+  for (const std::string_view copy : {"copy_in", "copy_out", "copy-in", "copy-out"}) {
+    if (stream_kind == copy) return LaneKind::copy;
+  }
   return LaneKind::communication;
 }
 
 }  // namespace
 
-std::vector<Breakdown> break_down(const Trace& trace) {
+std::vector<Breakdown> break_down(const Trace& trace, const OnSlice& on_compute, const OnSlice& on_exposed) {
   std::vector<LaneKind> kinds;
   for (const TraceStream& stream : trace.streams) kinds.push_back(lane_kind(stream.kind));
   std::vector<Breakdown> by_rank;
@@ -27,11 +29,18 @@ std::vector<Breakdown> break_down(const Trace& trace) {
       if (s.cause != no_slice) op.cause = static_cast<std::int64_t>(s.cause - first);
       return op;
     };
-    by_rank.push_back(break_down(last - first, trace.streams.size(), trace.step_begin,
-                                 trace.step_end - trace.step_begin, op_at, [](std::size_t, Picoseconds) {}));
+    by_rank.push_back(break_down(
+        last - first, trace.streams.size(), trace.step_begin, trace.step_end - trace.step_begin, op_at,
+        [&](std::size_t i, Picoseconds time) { on_compute(first + i, time); },
+        [&](std::size_t i, Picoseconds time) { on_exposed(first + i, time); }));
     first = last;
   }
   return by_rank;
+}
+
+std::vector<Breakdown> break_down(const Trace& trace) {
+  const OnSlice ignore = [](std::size_t, Picoseconds) {};
+  return break_down(trace, ignore, ignore);
 }
 
 }  // namespace meshweave

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "sim/trace/trace.h"
@@ -63,9 +64,9 @@ namespace detail {
 inline Picoseconds length(Picoseconds from, Picoseconds to) { return std::max(Picoseconds{0}, to - from); }
 
 // Adds the idle interval [from, to) that ended with the start of op `op` to `sums`.
-template <class OpAt>
+template <class OpAt, class OnExposed>
 void classify_idle(const OpAt& op_at, std::size_t op, Picoseconds from, Picoseconds to, Picoseconds step,
-                   Breakdown& sums) {
+                   const OnExposed& on_exposed, Breakdown& sums) {
   LaneOp current = op_at(op);
   Picoseconds shift{0};
   while (to > from) {
@@ -90,6 +91,7 @@ void classify_idle(const OpAt& op_at, std::size_t op, Picoseconds from, Picoseco
     } else {
       const Picoseconds transfer = std::clamp(cause.transfer + shift, launch, to);
       sums.exposed[cause.stream] += to - transfer;
+      on_exposed(static_cast<std::size_t>(current.cause), to - transfer);
       sums.bubble += transfer - launch;
     }
     to = launch;
@@ -101,10 +103,11 @@ void classify_idle(const OpAt& op_at, std::size_t op, Picoseconds from, Picoseco
 }  // namespace detail
 
 // The breakdown of one rank: `op_at(i)` gives its `ops` ops as LaneOp. `on_compute(i, time)` is told how much of
-// the step each op of the compute stream takes; those times add up to Breakdown::compute.
-template <class OpAt, class OnCompute>
+// the step each op of the compute stream takes; those times add up to Breakdown::compute. `on_exposed(i, time)` is
+// told the same of each communication; those times add up to Breakdown::exposed_total().
+template <class OpAt, class OnCompute, class OnExposed>
 Breakdown break_down(std::size_t ops, std::size_t streams, Picoseconds begin, Picoseconds step, const OpAt& op_at,
-                     const OnCompute& on_compute) {
+                     const OnCompute& on_compute, const OnExposed& on_exposed) {
   Breakdown sums;
   sums.exposed.resize(streams);
   std::size_t first = ops;
@@ -137,6 +140,7 @@ Breakdown break_down(std::size_t ops, std::size_t streams, Picoseconds begin, Pi
       const Picoseconds transfer = std::clamp(op.transfer, from, to);
       sums.bubble += transfer - from;
       sums.exposed[op.stream] += to - transfer;
+      on_exposed(i, to - transfer);
     }
     cursor = std::max(cursor, to);
   };
@@ -147,10 +151,10 @@ Breakdown break_down(std::size_t ops, std::size_t streams, Picoseconds begin, Pi
       // Idle before the first op and after the last one are one interval of the period.
       const Picoseconds start = std::max(op.start, window);
       const Picoseconds idle = detail::length(std::clamp(last_end, start, window_end) - start, step);
-      detail::classify_idle(op_at, i, start - idle, start, step, sums);
+      detail::classify_idle(op_at, i, start - idle, start, step, on_exposed, sums);
       cursor = start;
     } else if (op.start > cursor) {
-      detail::classify_idle(op_at, i, cursor, op.start, step, sums);
+      detail::classify_idle(op_at, i, cursor, op.start, step, on_exposed, sums);
       cursor = op.start;
     }
     run(i, op);
@@ -158,7 +162,17 @@ Breakdown break_down(std::size_t ops, std::size_t streams, Picoseconds begin, Pi
   return sums;
 }
 
-// The breakdown of every rank of a trace that holds whole ranks (no window).
+template <class OpAt, class OnCompute>
+Breakdown break_down(std::size_t ops, std::size_t streams, Picoseconds begin, Picoseconds step, const OpAt& op_at,
+                     const OnCompute& on_compute) {
+  return break_down(ops, streams, begin, step, op_at, on_compute, [](std::size_t, Picoseconds) {});
+}
+
+using OnSlice = std::function<void(std::size_t slice, Picoseconds time)>;
+
+// The breakdown of every rank of a trace that holds whole ranks (no window). The two functions are told of indices into
+// Trace::slices.
+std::vector<Breakdown> break_down(const Trace& trace, const OnSlice& on_compute, const OnSlice& on_exposed);
 std::vector<Breakdown> break_down(const Trace& trace);
 
 }  // namespace meshweave

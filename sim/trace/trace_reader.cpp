@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -223,6 +225,17 @@ Trace parse_trace(std::string_view text, const std::string& name) {
   } catch (const InputError& e) {
     throw refuse(e.diagnostics().front().message);
   }
+}
+
+bool is_trace_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::ifstream stream(path, std::ios::binary);
+  std::string head(512, '\0');
+  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(stream.gcount()));
+  if (head.starts_with("\x1f\x8b")) return true;
+  return head.find("\"displayTimeUnit\"") != std::string::npos || head.find("\"traceEvents\"") != std::string::npos;
 }
 
 Trace read_trace(const std::string& path) { return parse_trace(read_bytes(path), path); }

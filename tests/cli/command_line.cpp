@@ -63,7 +63,7 @@ TEST_CASE("run --print-program takes a body or none") {
 
 TEST_CASE("Mistakes on the command line are refused with a hint") {
   CHECK(refusal({"rnu", "a.json"}) == "unknown command \"rnu\" | did you mean \"run\"?");
-  CHECK(refusal({"frobnicate"}) == "unknown command \"frobnicate\" | one of run, check, explain, analyze, emulate, list, schema");
+  CHECK(refusal({"frobnicate"}) == "unknown command \"frobnicate\" | one of run, check, explain, analyze, compare, emulate, list, schema");
   CHECK(refusal({"run", "a.json", "--execuotr", "simgrid"}) == "unexpected argument \"--execuotr\" | did you mean --executor?");
   CHECK(refusal({"run", "a.json", "--executor", "fast"}) == "--executor: unknown executor \"fast\" | analytic or simgrid");
   CHECK(refusal({"run", "a.json", "--set", "batch=1"}) ==
@@ -131,7 +131,8 @@ TEST_CASE("A value is varied once, and by nothing replaced") {
 
 TEST_CASE("Help is a result, for the command and for each subcommand") {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--help"}, {"run", "--help"}, {"check", "--help"}, {"explain", "--help"}, {"analyze", "--help"}, {"list", "--help"}, {"schema", "--help"}}) {
+           {"--help"}, {"run", "--help"}, {"check", "--help"}, {"explain", "--help"}, {"analyze", "--help"}, {"compare", "--help"},
+           {"list", "--help"}, {"schema", "--help"}}) {
     const CommandLine line = parse_command_line(arguments);
     CHECK(line.command == Command::help);
     CHECK(line.help.find("meshweave") != std::string::npos);
