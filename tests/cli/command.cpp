@@ -152,9 +152,14 @@ TEST_CASE("A folder gives one row per scenario, in order of name, with errors fo
 }
 
 TEST_CASE("Varied values of one name are told apart by the key before it") {
-  const Finished table = meshweave_command({"run", "scenarios/examples/tsp-7b-mi300x-tp8.json", "--set", "/layout/language/tp=1",
-                                            "--set", "/model/language/layers=1", "--vary", "/layout/language/cp/degree=1,8",
-                                            "--vary", "/layout/language/tsp/degree=1,8"});
+  const TemporaryFolder folder;
+  const std::string path = folder.write("small.json", R"({
+    "cluster": { "node": "hgx-h100" },
+    "model": { "language": { "hidden": 64, "layers": 2, "heads": 8, "vocabulary": 512, "sequence": 128 } },
+    "batch": { "global": 8 },
+    "layout": { "language": {} } })");
+  const Finished table = meshweave_command({"run", path, "--vary", "/layout/language/cp/degree=1,8", "--vary",
+                                            "/layout/language/tsp/degree=1,8"});
   CHECK(table.out.find("cp/degree  tsp/degree  ranks") != std::string::npos);
 }
 
