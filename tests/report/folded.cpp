@@ -1,5 +1,7 @@
 // What the folded axis costs on a MI300X node: when overlap hides its weight traffic, and what unequal shards cost.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "sim/scenario/reader.h"
 #include "tests/report/finished_run.h"
@@ -30,7 +32,42 @@ double exposed(std::int64_t sequence, const std::string& ring, int prefetch) {
   return FinishedRun(one_layer(sequence, layout), true).report.mean.exposed_total_s();
 }
 
+// How much faster TSP of `degree` is than the faster factorisation T × Σ of as many ranks, at micro-batch 2, with contiguous
+// shards and exposed collectives on plain rings (docs/tsp-paper.md, the preset).
+double gain(int degree, std::int64_t sequence) {
+  const auto time = [&](const std::string& layout, const std::string& further) {
+    const std::string text =
+        R"({ "cluster": { "node": { "base": "mi300x-8", "gpus": )" + std::to_string(degree) + R"( } },
+      "model": { "language": { "zoo": "tsp-7b", "layers": 32, "vocabulary": 256, "sequence": )" +
+        std::to_string(sequence) + R"( } },
+      "batch": { "global": 2, "micro": 2 }, "pass": "forward", "host": { "graphs": true },
+      "layout": { "language": )" + layout + " }" + further + " }";
+    return FinishedRun(parse_scenario(text, "gain.json"), true).report.step_time_s;
+  };
+  double baseline = std::numeric_limits<double>::infinity();
+  for (int tp = degree / 2; tp >= std::max(1, degree / 4); tp /= 2) {
+    baseline = std::min(baseline, time(R"({ "tp": )" + std::to_string(tp) + R"(, "cp": { "degree": )" +
+                                           std::to_string(degree / tp) +
+                                           R"(, "kind": "all-gather", "partition": "contiguous" } })",
+                                       R"(, "collectives": { "mesh": "one-link" }, "overlap": { "cp": false })"));
+    if (tp == 1) break;
+  }
+  return baseline / time(R"({ "tsp": { "degree": )" + std::to_string(degree) + " } }", "");
+}
+
 }  // namespace
+
+TEST_CASE("What TSP gains over the preset grows with its degree and with the sequence") {
+  // Of a layer TP and TP+SP expose 4X(T−1)/T/Σ + 2X/T(Σ−1)/Σ bytes, X = B·S·h·2 B, and wait for the last part of the
+  // sequence; TSP hides weights that do not grow with S. Attention, equal in both, grows with S², so that the gain
+  // levels off where it is all that counts.
+  CHECK(gain(8, 32768) > gain(8, 16384));
+  CHECK(gain(8, 131072) > gain(8, 32768));
+  for (const std::int64_t sequence : {65536, 131072}) {
+    CHECK(gain(4, sequence) > gain(2, sequence));
+    CHECK(gain(8, sequence) > gain(4, sequence));
+  }
+}
 
 TEST_CASE("A plain ring hides the MLP's weights behind long sequences only, a striped one behind short ones too") {
   // A hop brings 3·F·h²·2 B / D = 50.3 MB: 1.05 ms on a link of 48 GB/s, beside 6·F·h²·(S/D)/D FLOPs. At 128K tokens
