@@ -13,7 +13,7 @@ packages=(
   g++ cmake ninja-build pkg-config                                    # the tools
   libsimgrid-dev libboost-graph-dev nlohmann-json3-dev libeigen3-dev  # the libraries
   libcli11-dev libfmt-dev zlib1g-dev
-  catch2 python3 python3-jsonschema                                   # the tests
+  catch2 python3 python3-jsonschema clang-format-14                   # the tests
 )
 build=build/release
 

@@ -17,7 +17,6 @@ struct Module {
 
 struct ModuleEdge {};
 
-using ModuleGraph =
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Module, ModuleEdge>;
+using ModuleGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Module, ModuleEdge>;
 
 }  // namespace meshweave

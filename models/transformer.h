@@ -19,18 +19,18 @@ enum class Position : std::uint8_t { rope, learned, none };
 enum class Biases : std::uint8_t { none, qkv, all };  // qkv: only the query, key and value projections
 
 struct TransformerShape {
-  std::string zoo;               // the zoo entry that it came from; empty for a shape given in place
-  std::string source;            // where the numbers were published
+  std::string zoo;     // the zoo entry that it came from; empty for a shape given in place
+  std::string source;  // where the numbers were published
   std::int64_t hidden = 0;
   std::int64_t layers = 0;
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;     // default: heads
-  std::int64_t head_dim = 0;     // default: hidden / heads
-  std::int64_t ffn = 0;          // default: 4·hidden
-  std::int64_t vocabulary = 0;   // as published, before padding
+  std::int64_t kv_heads = 0;               // default: heads
+  std::int64_t head_dim = 0;               // default: hidden / heads
+  std::int64_t ffn = 0;                    // default: 4·hidden
+  std::int64_t vocabulary = 0;             // as published, before padding
   std::int64_t vocabulary_multiple = 128;  // padded up to a multiple of this times TP (Megatron's rule)
-  std::int64_t sequence = 0;     // tokens per sample
-  std::int64_t max_positions = 0;  // rows of a learned position table; default: sequence
+  std::int64_t sequence = 0;               // tokens per sample
+  std::int64_t max_positions = 0;          // rows of a learned position table; default: sequence
   Activation activation = Activation::gelu;
   Norm norm = Norm::layer_norm;
   Biases biases = Biases::all;
@@ -38,7 +38,7 @@ struct TransformerShape {
   Position position = Position::learned;
   bool fused_attention = true;
   bool tied_embeddings = true;
-  double dropout = 0.0;          // probability, at attention, projection, fc2 and embedding
+  double dropout = 0.0;             // probability, at attention, projection, fc2 and embedding
   double published_parameters = 0;  // 0 where no count was published
 
   bool gated() const { return activation == Activation::swiglu; }

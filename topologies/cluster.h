@@ -38,13 +38,13 @@ struct CollectiveCurve {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
   CollectiveProtocol protocol = CollectiveProtocol::simple;
   double base_s = 0;
-  double intra_hop_s = 0;        // per step inside a node
-  double nic_hop_s = 0;          // per step between nodes
-  double intra_efficiency = 0;   // share of the link's peak that large messages reach
-  double nic_efficiency = 0;     // the same of the NIC; 0: not used between nodes
-  double pipeline_bytes = 0;     // bytes on a link class for which filling the pipeline doubles the time
-  int least_nodes = 1;           // 2: between nodes only
-  int least_members = 1;         // of the group on one node, from which the library picks it
+  double intra_hop_s = 0;       // per step inside a node
+  double nic_hop_s = 0;         // per step between nodes
+  double intra_efficiency = 0;  // share of the link's peak that large messages reach
+  double nic_efficiency = 0;    // the same of the NIC; 0: not used between nodes
+  double pipeline_bytes = 0;    // bytes on a link class for which filling the pipeline doubles the time
+  int least_nodes = 1;          // 2: between nodes only
+  int least_members = 1;        // of the group on one node, from which the library picks it
 };
 
 struct CollectiveModel {
@@ -58,9 +58,9 @@ struct NodeModel {
   DeviceModel device;
   int gpus = 8;
   NodeFabric fabric = NodeFabric::nvswitch;
-  double link_bytes_per_s = 0;        // peak per direction: per GPU (nvswitch) or per pair (mesh)
-  double link_efficiency = 1;         // achievable share
-  double nic_bytes_per_s = 0;         // peak per direction, one NIC per GPU
+  double link_bytes_per_s = 0;  // peak per direction: per GPU (nvswitch) or per pair (mesh)
+  double link_efficiency = 1;   // achievable share
+  double nic_bytes_per_s = 0;   // peak per direction, one NIC per GPU
   double nic_efficiency = 1;
   CollectiveModel collectives;
 };
@@ -70,12 +70,12 @@ struct NodeModel {
 struct FabricModel {
   std::string name;
   std::string source;
-  double port_bytes_per_s = 0;        // per GPU and direction; a slower port limits the NIC; 0: as fast as the NIC
+  double port_bytes_per_s = 0;  // per GPU and direction; a slower port limits the NIC; 0: as fast as the NIC
   double oversubscription = 1;
   int nodes_per_leaf = 32;
-  bool cross_rail = true;             // false (rails only): spines join leaves of one rail, no traffic between rails
-  double many_node_loss = 0;          // share of the NIC's rate that a collective loses per doubling beyond 2 nodes
-  double many_node_floor = 1;         // but never below this share
+  bool cross_rail = true;      // false (rails only): spines join leaves of one rail, no traffic between rails
+  double many_node_loss = 0;   // share of the NIC's rate that a collective loses per doubling beyond 2 nodes
+  double many_node_floor = 1;  // but never below this share
 };
 
 struct Cluster {
@@ -88,8 +88,7 @@ struct Cluster {
   int lane_of(int rank) const { return rank % node.gpus; }
   // Peak of a GPU's way into the fabric: the slower of NIC and switch port.
   double nic_peak_bytes_per_s() const {
-    return fabric.port_bytes_per_s > 0 ? std::min(node.nic_bytes_per_s, fabric.port_bytes_per_s)
-                                       : node.nic_bytes_per_s;
+    return fabric.port_bytes_per_s > 0 ? std::min(node.nic_bytes_per_s, fabric.port_bytes_per_s) : node.nic_bytes_per_s;
   }
 };
 

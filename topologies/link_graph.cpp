@@ -81,7 +81,8 @@ std::string LinkGraph::link_name(std::uint32_t link) const {
   if (l.kind == LinkClass::spine) {
     const std::uint32_t leaf = (link - first_uplink_) / 2;
     const std::uint32_t rails = index_of(cluster_.node.gpus);
-    return fmt::format("rail{} pod{} {}", leaf % rails, leaf / rails, (link - first_uplink_) % 2 ? "downlink" : "uplink");
+    return fmt::format("rail{} pod{} {}", leaf % rails, leaf / rails,
+                       (link - first_uplink_) % 2 ? "downlink" : "uplink");
   }
   const bool up = l.from < index_of(cluster_.ranks());
   if (l.kind == LinkClass::nic) return fmt::format("gpu{} nic {}", up ? l.from : l.to, up ? "up" : "down");

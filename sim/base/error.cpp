@@ -42,8 +42,10 @@ std::string excerpt(std::string_view line, int column) {
   }
   std::string padding;
   for (const char c : shown(line.substr(0, at))) {
-    if (c == '\t') padding += '\t';
-    else if (!is_continuation_byte(c)) padding += ' ';
+    if (c == '\t')
+      padding += '\t';
+    else if (!is_continuation_byte(c))
+      padding += ' ';
   }
   return fmt::format("    {}{}{}\n    {}{}^\n", cut_left ? "..." : "", shown(line), cut_right ? "..." : "",
                      cut_left ? "   " : "", padding);

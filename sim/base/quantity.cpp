@@ -18,14 +18,12 @@ struct Unit {
   bool binary = false;
 };
 
-constexpr double ki = 1024;
+constexpr double ki = 1024, mi = ki * ki, gi = mi * ki, ti = gi * ki;
 
 constexpr std::array byte_units{
-    Unit{"B", 1, true},           Unit{"kB", 1e3, true},
-    Unit{"MB", 1e6, true},        Unit{"GB", 1e9, true},
-    Unit{"TB", 1e12, true},       Unit{"PB", 1e15, true},
-    Unit{"KiB", ki, true, true},  Unit{"MiB", ki * ki, true, true},
-    Unit{"GiB", ki * ki * ki, true, true}, Unit{"TiB", ki * ki * ki * ki, true, true},
+    Unit{"B", 1, true},          Unit{"kB", 1e3, true},       Unit{"MB", 1e6, true},       Unit{"GB", 1e9, true},
+    Unit{"TB", 1e12, true},      Unit{"PB", 1e15, true},      Unit{"KiB", ki, true, true}, Unit{"MiB", mi, true, true},
+    Unit{"GiB", gi, true, true}, Unit{"TiB", ti, true, true},
 };
 
 constexpr std::array second_units{
@@ -34,14 +32,14 @@ constexpr std::array second_units{
 };
 
 constexpr std::array bandwidth_units{
-    Unit{"B/s", 1, true},      Unit{"kB/s", 1e3, true},     Unit{"MB/s", 1e6, true},       Unit{"GB/s", 1e9, true},
-    Unit{"TB/s", 1e12, true},  Unit{"PB/s", 1e15, true},    Unit{"KiB/s", ki},             Unit{"MiB/s", ki * ki},
-    Unit{"GiB/s", ki * ki * ki}, Unit{"TiB/s", ki * ki * ki * ki}, Unit{"b/s", 1.0 / 8},   Unit{"kb/s", 1e3 / 8},
-    Unit{"Mb/s", 1e6 / 8},     Unit{"Gb/s", 1e9 / 8},       Unit{"Tb/s", 1e12 / 8},
+    Unit{"B/s", 1, true},     Unit{"kB/s", 1e3, true},  Unit{"MB/s", 1e6, true}, Unit{"GB/s", 1e9, true},
+    Unit{"TB/s", 1e12, true}, Unit{"PB/s", 1e15, true}, Unit{"KiB/s", ki},       Unit{"MiB/s", mi},
+    Unit{"GiB/s", gi},        Unit{"TiB/s", ti},        Unit{"b/s", 1.0 / 8},    Unit{"kb/s", 1e3 / 8},
+    Unit{"Mb/s", 1e6 / 8},    Unit{"Gb/s", 1e9 / 8},    Unit{"Tb/s", 1e12 / 8},
 };
 
 constexpr std::array flop_units{
-    Unit{"FLOP/s", 1, true},     Unit{"kFLOP/s", 1e3, true},  Unit{"MFLOP/s", 1e6, true}, Unit{"GFLOP/s", 1e9, true},
+    Unit{"FLOP/s", 1, true},     Unit{"kFLOP/s", 1e3, true},  Unit{"MFLOP/s", 1e6, true},  Unit{"GFLOP/s", 1e9, true},
     Unit{"TFLOP/s", 1e12, true}, Unit{"PFLOP/s", 1e15, true}, Unit{"EFLOP/s", 1e18, true},
 };
 
@@ -79,7 +77,8 @@ ParsedQuantity refuse(QuantityKind kind, std::string what) {
 
 std::string unknown_unit(std::string_view unit, const Dimension& wanted) {
   for (const Dimension& other : dimensions)
-    if (find_unit(other.units, unit)) return fmt::format("\"{}\" is the unit of {}, not of {}", unit, other.noun, wanted.noun);
+    if (find_unit(other.units, unit))
+      return fmt::format("\"{}\" is the unit of {}, not of {}", unit, other.noun, wanted.noun);
   const std::string bytes = unit.ends_with("b") ? std::string(unit.substr(0, unit.size() - 1)) + "B" : std::string();
   if (find_unit(wanted.units, bytes)) return fmt::format("\"{}\" counts bits; a byte is \"B\"", unit);
   return fmt::format("unknown unit \"{}\"", unit);
@@ -91,8 +90,10 @@ ParsedQuantity parse_quantity(std::string_view text, QuantityKind kind) {
   const std::string_view trimmed = trim(text);
   double number = 0;
   const auto [end, error] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
-  if (error == std::errc::result_out_of_range) return refuse(kind, fmt::format("the number in \"{}\" is out of range", text));
-  if (error != std::errc{} || !std::isfinite(number)) return refuse(kind, fmt::format("\"{}\" does not begin with a number", text));
+  if (error == std::errc::result_out_of_range)
+    return refuse(kind, fmt::format("the number in \"{}\" is out of range", text));
+  if (error != std::errc{} || !std::isfinite(number))
+    return refuse(kind, fmt::format("\"{}\" does not begin with a number", text));
   const std::string_view name = trim(trimmed.substr(static_cast<std::size_t>(end - trimmed.data())));
   if (name.empty()) return refuse(kind, fmt::format("\"{}\" has no unit", text));
   const Dimension& dimension = dimension_of(kind);

@@ -13,8 +13,8 @@ namespace meshweave {
 enum class QuantityKind : unsigned char { bytes, seconds, bytes_per_second, flops_per_second };
 
 struct ParsedQuantity {
-  double value = 0;     // in the base unit, when `error` is empty
-  std::string error;    // what is wrong (expected e.g. "450 GB/s"); empty when parsed
+  double value = 0;   // in the base unit, when `error` is empty
+  std::string error;  // what is wrong (expected e.g. "450 GB/s"); empty when parsed
 };
 
 // Parses `text` as a quantity of `kind`. Refuses missing units, other dimensions, NaN and infinities.

@@ -24,8 +24,9 @@ void check_plot_file(const CommandLine& line, const Scenario& scenario) {
   for (const auto& [input, hash] : scenario.inputs) {
     std::error_code ignored;  // of files that do not exist
     if (!fs::equivalent(file, input, ignored)) continue;
-    throw UsageError(fmt::format("--plot: {} is {}", file, input == line.targets.front() ? "the scenario" : "read by the scenario"),
-                     "for example --plot strategies.svg");
+    throw UsageError(
+        fmt::format("--plot: {} is {}", file, input == line.targets.front() ? "the scenario" : "read by the scenario"),
+        "for example --plot strategies.svg");
   }
   file_to_replace(file);
 }
@@ -39,7 +40,10 @@ struct Point {
 class Analysis {
  public:
   Analysis(const CommandLine& line, Console& console, const InterruptFlag& interrupt)
-      : line_(line), console_(console), interrupt_(interrupt), text_(read_text_file(line.targets.front())),
+      : line_(line),
+        console_(console),
+        interrupt_(interrupt),
+        text_(read_text_file(line.targets.front())),
         base_(parse_scenario(text_, line.targets.front(), line.overrides)) {}
 
   ExitCode run() {
@@ -111,8 +115,8 @@ class Analysis {
         console_.progress(fmt::format("[{}/{}] {}", ++done, points.size(), points[i].what));
       }
     };
-    const std::size_t wanted = line_.jobs > 0 ? static_cast<std::size_t>(line_.jobs)
-                                              : std::max(1u, std::thread::hardware_concurrency());
+    const std::size_t wanted =
+        line_.jobs > 0 ? static_cast<std::size_t>(line_.jobs) : std::max(1u, std::thread::hardware_concurrency());
     std::vector<std::thread> workers;
     for (std::size_t i = 1; i < std::min(wanted, points.size()); ++i) workers.emplace_back(work);
     work();

@@ -47,7 +47,8 @@ CLI::Validator whole_number(int least, int most) {
     if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos)
       return fmt::format("\"{}\" is not a whole number ({} to {})", text, least, most);
     const std::optional<int> value = parse_count(text);
-    if (!value || *value < least || *value > most) return fmt::format("{} is not in range ({} to {})", text, least, most);
+    if (!value || *value < least || *value > most)
+      return fmt::format("{} is not in range ({} to {})", text, least, most);
     return {};
   };
   return CLI::Validator(check, fmt::format("INT in [{} - {}]", least, most));
@@ -155,8 +156,10 @@ void build_analyze(CLI::App& analyze, CommandLine& line, RawOptions& raw) {
       .add_option("--sequence", raw.sequence,
                   "Sequence lengths to sweep (with --plot default: 8192,16384,32768,65536,131072)")
       ->type_name("A,B,C");
-  analyze.add_option("--micro", raw.micro, "Micro-batch sizes to sweep, with as many micro-batches")->type_name("A,B,C");
-  analyze.add_option("--metric", raw.metric, "What is swept: time (per token; default), memory, bytes or forward-bytes")
+  analyze.add_option("--micro", raw.micro, "Micro-batch sizes to sweep, with as many micro-batches")
+      ->type_name("A,B,C");
+  analyze
+      .add_option("--metric", raw.metric, "What is swept: time (per token; default), memory, bytes or forward-bytes")
       ->type_name("NAME");
   analyze.add_option("--jobs", line.jobs, "Runs at the same time (default: one per processor)")
       ->type_name("N")
@@ -165,7 +168,9 @@ void build_analyze(CLI::App& analyze, CommandLine& line, RawOptions& raw) {
 }
 
 void build_compare(CLI::App& compare, CommandLine& line, RawOptions& raw) {
-  compare.add_option("runs", line.targets, "Two scenario files or traces (FILE.json or FILE.json.gz of --trace): A, then B")
+  compare
+      .add_option("runs", line.targets,
+                  "Two scenario files or traces (FILE.json or FILE.json.gz of --trace): A, then B")
       ->type_name("A B")
       ->required()
       ->expected(2);
@@ -182,8 +187,7 @@ void build_emulate(CLI::App& emulate, CommandLine& line, RawOptions& raw) {
       ->check(whole_number(1, 100'000))
       ->capture_default_str();
   emulate.add_option("--precision", raw.precision, "float or double")->type_name("NAME")->capture_default_str();
-  emulate
-      .add_option("--model-scale", raw.model_scale, "full, or tiny: a small model in the same layout and schedule")
+  emulate.add_option("--model-scale", raw.model_scale, "full, or tiny: a small model in the same layout and schedule")
       ->type_name("SCALE")
       ->capture_default_str();
   emulate.add_option("--jobs", line.jobs, "Threads (default: one per processor)")
@@ -202,9 +206,9 @@ void refuse_empty(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (argument.empty()) {
-      throw UsageError(i == 0 ? "the first argument is empty"
-                              : fmt::format("the argument after {} is empty", arguments[i - 1]),
-                       hint);
+      throw UsageError(
+          i == 0 ? "the first argument is empty" : fmt::format("the argument after {} is empty", arguments[i - 1]),
+          hint);
     }
     if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) {
       throw UsageError(fmt::format("{} is followed by nothing", argument), hint);
@@ -257,9 +261,8 @@ const CLI::App& chosen(const CLI::App& app) {
 
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
-  const std::string hint = &command == &app
-                               ? "meshweave --help lists the commands"
-                               : fmt::format("meshweave {} --help lists the options", command.get_name());
+  const std::string hint = &command == &app ? "meshweave --help lists the commands"
+                                            : fmt::format("meshweave {} --help lists the options", command.get_name());
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> extras = app.remaining(true);
     const std::string extra = extras.empty() ? "" : extras.front();
@@ -297,12 +300,14 @@ void check_analyze(CommandLine& line, const RawOptions& raw) {
     throw UsageError("--sequence and --micro: one of them can be swept", "--set gives the other a value");
   }
   if (!options.plot_file.empty() && !options.plot_file.ends_with(".svg")) {
-    throw UsageError(fmt::format("--plot: {} does not end in .svg", options.plot_file), "for example --plot strategies.svg");
+    throw UsageError(fmt::format("--plot: {} does not end in .svg", options.plot_file),
+                     "for example --plot strategies.svg");
   }
   if (raw.metric.empty()) return;
   const std::optional<SweepMetric> metric = sweep_metric(raw.metric);
   if (!metric) {
-    throw UsageError(fmt::format("--metric: unknown metric \"{}\"", raw.metric), "time, memory, bytes or forward-bytes");
+    throw UsageError(fmt::format("--metric: unknown metric \"{}\"", raw.metric),
+                     "time, memory, bytes or forward-bytes");
   }
   options.metric = *metric;
   if (options.plot_file.empty() && options.sequence.empty() && options.micro.empty()) {
@@ -433,9 +438,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && !arguments[0].empty() && arguments[0][0] != '-' &&
       std::find(names.begin(), names.end(), arguments[0]) == names.end()) {
     const std::string near = nearest_name(arguments[0], names);
-    throw UsageError(fmt::format("unknown command \"{}\"", arguments[0]),
-                     near.empty() ? fmt::format("one of {}", fmt::join(names, ", "))
-                                  : fmt::format("did you mean \"{}\"?", near));
+    throw UsageError(
+        fmt::format("unknown command \"{}\"", arguments[0]),
+        near.empty() ? fmt::format("one of {}", fmt::join(names, ", ")) : fmt::format("did you mean \"{}\"?", near));
   }
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

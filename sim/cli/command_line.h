@@ -40,20 +40,20 @@ struct CommandLine {
   Executor executor = Executor::analytic;
   bool executor_given = false;
   bool fold = true;
-  int jobs = 0;                      // 0: one per processor
+  int jobs = 0;  // 0: one per processor
   bool json = false;
   bool timing = true;
   bool stats = false;
   ProgressMode progress = ProgressMode::automatic;
-  std::string trace_file;            // empty: none
+  std::string trace_file;  // empty: none
   TraceRequest trace;
   bool print_program = false;
-  int print_body = -1;               // −1: all bodies
-  std::string list_section;          // empty: all
+  int print_body = -1;       // −1: all bodies
+  std::string list_section;  // empty: all
   AnalyzeOptions analyze;
-  int steps = 2;                     // of emulate
+  int steps = 2;  // of emulate
   EmulationPrecision precision = EmulationPrecision::double_precision;
-  bool tiny = false;                 // emulate a small model in the scenario's layout
+  bool tiny = false;  // emulate a small model in the scenario's layout
 };
 
 // A mistake on the command line: exit code 2.

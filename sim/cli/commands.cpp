@@ -63,8 +63,9 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& targets)
     if (error) throw IoError(fmt::format("{}: cannot be read: {}", target, error.message()));
     if (inside.empty()) {
       const std::vector<std::string> below = folders_with_scenarios(target);
-      throw IoError(fmt::format("{}: holds no *.json{}", target,
-                                below.empty() ? "" : fmt::format(", but {} do: name one of them", fmt::join(below, ", "))));
+      throw IoError(
+          fmt::format("{}: holds no *.json{}", target,
+                      below.empty() ? "" : fmt::format(", but {} do: name one of them", fmt::join(below, ", "))));
     }
     files.insert(files.end(), inside.begin(), inside.end());
   }
@@ -125,7 +126,8 @@ ExitCode run_one(const CommandLine& line, Console& console, const InterruptFlag&
     JsonText out(2);
     out.object();
     write_report(out, run.view(), run.report);
-    if (const auto suggestions = suggestions_for(run, text, line, console, interrupt)) write_suggestions(out, *suggestions);
+    if (const auto suggestions = suggestions_for(run, text, line, console, interrupt))
+      write_suggestions(out, *suggestions);
     if (line.timing) write_timing(out, run);
     out.end();
     console.result(out.take() + "\n");
@@ -208,7 +210,8 @@ ExitCode run_many(const CommandLine& line, Console& console, const InterruptFlag
   if (!rows.empty()) console.result(line.json ? sweep_json(rows) : sweep_table(rows));
   if (rows.size() < points.size()) {
     throw Interrupted(fmt::format("interrupted: {} of {} {} finished", rows.size(),
-                                  count_text(static_cast<std::int64_t>(points.size()), "run"), rows.size() == 1 ? "is" : "are"));
+                                  count_text(static_cast<std::int64_t>(points.size()), "run"),
+                                  rows.size() == 1 ? "is" : "are"));
   }
   if (line.stats) console.message(fmt::format("peak RSS {:.1f} MB\n", peak_rss_bytes() * 1e-6));
   return exit_code_of(rows, line, console);
@@ -278,9 +281,9 @@ ExitCode list(const CommandLine& line, Console& console) {
   for (const Section& section : sections) known.push_back(section.name);
   if (!line.list_section.empty() && std::find(known.begin(), known.end(), line.list_section) == known.end()) {
     const std::string near = nearest_name(line.list_section, known);
-    throw UsageError(fmt::format("list: unknown section \"{}\"", line.list_section),
-                     near.empty() ? fmt::format("one of {}", fmt::join(known, ", "))
-                                  : fmt::format("did you mean \"{}\"?", near));
+    throw UsageError(
+        fmt::format("list: unknown section \"{}\"", line.list_section),
+        near.empty() ? fmt::format("one of {}", fmt::join(known, ", ")) : fmt::format("did you mean \"{}\"?", near));
   }
   JsonText json(2);
   std::string text;

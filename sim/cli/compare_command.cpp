@@ -12,7 +12,8 @@
 namespace meshweave {
 namespace {
 
-ComparedRun read_run(const std::string& file, const CommandLine& line, Console& console, const InterruptFlag& interrupt) {
+ComparedRun read_run(const std::string& file, const CommandLine& line, Console& console,
+                     const InterruptFlag& interrupt) {
   const std::string prefix = file + ": ";
   if (!is_trace_file(file)) {
     RunSettings settings;

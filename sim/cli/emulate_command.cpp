@@ -23,20 +23,17 @@ namespace {
 // more.
 double memory_of(const RunOutcome& run, EmulationPrecision precision) {
   double bytes = 0;
-  for (const std::uint32_t body : run.program.body_of_rank)
-    bytes += static_cast<double>(run.liveness[body].peak_bytes);
+  for (const std::uint32_t body : run.program.body_of_rank) bytes += static_cast<double>(run.liveness[body].peak_bytes);
   return bytes * (precision == EmulationPrecision::double_precision ? 4 : 2);
 }
 
 void check_size(const RunOutcome& run, const CommandLine& line) {
   const double needed = memory_of(run, line.precision);
-  const double present =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (needed < 0.8 * present) return;
-  throw UsageError(
-      fmt::format("emulate: all {} of the model would take about {}, more than 80 % of this machine's {}",
-                  count_text(run.program.ranks(), "rank"), bytes_text(needed), bytes_text(present)),
-      "--model-scale tiny makes the model small and keeps the layout");
+  throw UsageError(fmt::format("emulate: all {} of the model would take about {}, more than 80 % of this machine's {}",
+                               count_text(run.program.ranks(), "rank"), bytes_text(needed), bytes_text(present)),
+                   "--model-scale tiny makes the model small and keeps the layout");
 }
 
 void write_emulated_trace(const CommandLine& line, RunOutcome& run, const InterpreterRun& rounds,

@@ -44,9 +44,8 @@ std::vector<Waits> require_verified(const Program& program, const InterruptFlag*
 
 RankClasses classes_of(const Scenario& scenario, const Program& program, const RunSettings& settings) {
   if (!settings.fold || settings.executor == Executor::simgrid) return all_ranks(program);
-  return fold_ranks(program, perturbation_keys(scenario.perturb, scenario.cluster), [&](std::span<const int> ranks) {
-    return placement_signature(scenario.cluster, ranks);
-  });
+  return fold_ranks(program, perturbation_keys(scenario.perturb, scenario.cluster),
+                    [&](std::span<const int> ranks) { return placement_signature(scenario.cluster, ranks); });
 }
 
 ReplayInput input_of(const RunOutcome& run, const std::vector<Perturbation>* perturb) {
@@ -107,9 +106,8 @@ RunOutcome run_scenario(Scenario scenario, const RunSettings& settings) {
   RunOutcome run = prepare_run(std::move(scenario), settings);
   Phases phases(settings, run.phases);
   phases.run("price", [&] { run.costs = price(run.program, run.communicators, run.scenario); });
-  phases.run("replay", [&] {
-    run.replay = replay(input_of(run, &run.scenario.perturb), settings.executor, settings.interrupt);
-  });
+  phases.run("replay",
+             [&] { run.replay = replay(input_of(run, &run.scenario.perturb), settings.executor, settings.interrupt); });
   phases.run("report", [&] { run.report = make_report(run.view()); });
   return run;
 }

@@ -20,10 +20,11 @@ namespace meshweave {
 
 struct RunSettings {
   Executor executor = Executor::analytic;
-  bool fold = true;                               // simgrid never folds
-  const InterruptFlag* interrupt = nullptr;       // non-zero: throw Interrupted
-  std::function<void(std::string_view)> on_phase; // called as each phase begins; may be empty
-  std::function<void(const Scenario&)> on_read;   // a scenario that was read, before its run, which this may refuse; may be empty
+  bool fold = true;                                // simgrid never folds
+  const InterruptFlag* interrupt = nullptr;        // non-zero: throw Interrupted
+  std::function<void(std::string_view)> on_phase;  // called as each phase begins; may be empty
+  std::function<void(const Scenario&)>
+      on_read;  // a scenario that was read, before its run, which this may refuse; may be empty
 };
 
 struct PhaseTime {
@@ -36,8 +37,8 @@ struct RunOutcome {
   Scenario scenario;
   Plan plan;
   Program program;
-  std::vector<Waits> waits;         // by body
-  std::vector<Liveness> liveness;   // by body
+  std::vector<Waits> waits;        // by body
+  std::vector<Liveness> liveness;  // by body
   Communicators communicators;
   RankClasses classes;
   Costs costs;
@@ -46,9 +47,7 @@ struct RunOutcome {
   Executor executor = Executor::analytic;
   std::vector<PhaseTime> phases;
 
-  RunView view() const {
-    return {scenario, plan, program, communicators, classes, liveness, replay, executor};
-  }
+  RunView view() const { return {scenario, plan, program, communicators, classes, liveness, replay, executor}; }
   double wall_s() const;
 };
 

@@ -27,8 +27,10 @@ void write_vary(JsonText& out, const SweepPoint& point) {
     JsonError ignored;  // what is no JSON is a string, as the reader takes it
     const std::optional<Json> json = parse_json(value, ignored);
     out.key(pointer);
-    if (json) out.raw(format_json(*json));
-    else out.string(value);
+    if (json)
+      out.raw(format_json(*json));
+    else
+      out.string(value);
   }
   out.end();
 }
@@ -89,7 +91,8 @@ std::vector<std::string> point_header(const std::vector<SweepRow>& rows, bool wi
   const auto& varied = rows.front().point.vary;
   for (const auto& [pointer, value] : varied) {
     const auto same = [&](const auto& other) { return last_token(other.first) == last_token(pointer); };
-    header.emplace_back(std::count_if(varied.begin(), varied.end(), same) > 1 ? last_tokens(pointer) : last_token(pointer));
+    header.emplace_back(std::count_if(varied.begin(), varied.end(), same) > 1 ? last_tokens(pointer)
+                                                                              : last_token(pointer));
   }
   return header;
 }

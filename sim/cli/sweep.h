@@ -38,8 +38,8 @@ using WriteTiming = std::function<void(JsonText&, const RunOutcome&)>;
 
 struct SweepSettings {
   RunSettings run;
-  int jobs = 0;                                            // 0: one per processor
-  WriteTiming write_timing;                                // may be empty
+  int jobs = 0;                                                                                 // 0: one per processor
+  WriteTiming write_timing;                                                                     // may be empty
   std::function<void(std::size_t done, std::size_t all, const std::string& path)> on_progress;  // any thread
 };
 

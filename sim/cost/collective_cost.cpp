@@ -97,18 +97,16 @@ double filling(const CollectiveCurve& curve, double bytes) {
   return bytes > 0 ? 1 + std::sqrt(curve.pipeline_bytes / bytes) : 1;
 }
 
-TransferCost cost_on_curve(const Cluster& cluster, const CollectiveCurve& curve, const Traffic& traffic,
-                           int links, double nic_share) {
+TransferCost cost_on_curve(const Cluster& cluster, const CollectiveCurve& curve, const Traffic& traffic, int links,
+                           double nic_share) {
   TransferCost cost;
   cost.startup = picoseconds_from_seconds(curve.base_s + traffic.intra_steps * curve.intra_hop_s +
                                           traffic.nic_steps * curve.nic_hop_s);
   cost.intra_bytes = traffic.intra_bytes;
   cost.nic_bytes = traffic.nic_bytes;
   cost.intra_links = links;
-  cost.intra_cap = cluster.node.link_bytes_per_s * links * curve.intra_efficiency /
-                   filling(curve, traffic.intra_bytes);
-  cost.nic_cap = cluster.nic_peak_bytes_per_s() * curve.nic_efficiency * nic_share /
-                 filling(curve, traffic.nic_bytes);
+  cost.intra_cap = cluster.node.link_bytes_per_s * links * curve.intra_efficiency / filling(curve, traffic.intra_bytes);
+  cost.nic_cap = cluster.nic_peak_bytes_per_s() * curve.nic_efficiency * nic_share / filling(curve, traffic.nic_bytes);
   cost.algorithm = name_of(curve.algorithm).data();
   cost.protocol = name_of(curve.protocol).data();
   return cost;

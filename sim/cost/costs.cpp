@@ -63,8 +63,8 @@ std::vector<Picoseconds> fixed_durations(const Program& program, const Body& bod
     const int part = fixed_part(program, spec);
     if (part < 0 || op.chunk < 0 || op.micro_batch < 0) continue;
     if (!carried.insert({spec.module, op.chunk, op.micro_batch, part}).second) continue;
-    durations[i] = picoseconds_from_seconds(seconds[static_cast<std::size_t>(part)] /
-                                            scenario.layout_by_module[spec.module].vpp);
+    durations[i] =
+        picoseconds_from_seconds(seconds[static_cast<std::size_t>(part)] / scenario.layout_by_module[spec.module].vpp);
   }
   return durations;
 }
@@ -118,9 +118,8 @@ std::string inner_links_text(const TransferCost& cost, const Cluster& cluster, O
 
 std::string transfer_text(const TransferCost& cost, const Cluster& cluster, const std::string& inner_links) {
   if (cost.intra_bytes == 0 && cost.nic_bytes == 0) return "nothing to move";
-  std::string text = fmt::format(
-      "{} {}, startup {}", cost.algorithm, cost.protocol,
-      format_quantity(seconds_from_picoseconds(cost.startup), QuantityKind::seconds));
+  std::string text = fmt::format("{} {}, startup {}", cost.algorithm, cost.protocol,
+                                 format_quantity(seconds_from_picoseconds(cost.startup), QuantityKind::seconds));
   const auto add_class = [&](std::string_view name, double bytes, double rate) {
     if (bytes <= 0) return;
     text += fmt::format(" + {} {} at {}", format_quantity(bytes, QuantityKind::bytes), name,
@@ -140,9 +139,9 @@ CostOrigin collective_origin(const Program& program, const Scenario& scenario, c
   const Placement placement = placement_of(cluster, members);
   const double payload = payload_of(program, spec);
   CostOrigin origin;
-  origin.text = fmt::format("{} of {} over {} on {}: ", name_of(spec.kind),
-                            format_quantity(payload, QuantityKind::bytes, true), count_text(placement.members, "rank"),
-                            count_text(placement.nodes, "node"));
+  origin.text =
+      fmt::format("{} of {} over {} on {}: ", name_of(spec.kind), format_quantity(payload, QuantityKind::bytes, true),
+                  count_text(placement.members, "rank"), count_text(placement.nodes, "node"));
   const TransferCost cost = collective_cost(cluster, spec.kind, payload, placement, mesh);
   origin.text += transfer_text(cost, cluster, inner_links_text(cost, cluster, spec.kind, mesh));
   origin.source = cluster.node.collectives.source;
@@ -155,13 +154,13 @@ TransferCost slowest_message(const Program& program, const Cluster& cluster, con
   double most = 0;
   for (int rank = 0; rank < program.ranks(); ++rank) {
     const Body& body = program.bodies[program.body_of_rank[static_cast<std::size_t>(rank)]];
-    const auto op = std::find_if(body.ops.begin(), body.ops.end(),
-                                 [&](const Op& each) { return &program.spec(each) == &spec; });
+    const auto op =
+        std::find_if(body.ops.begin(), body.ops.end(), [&](const Op& each) { return &program.spec(each) == &spec; });
     if (op == body.ops.end()) continue;
     for (const Message& message : program.messages(body, *op)) {
       const int peer = program.peer_rank(rank, program.peers[message.peer]);
-      const TransferCost cost = message_cost(cluster, bytes, message.send ? rank : peer, message.send ? peer : rank,
-                                             spec.attributes.stripes);
+      const TransferCost cost =
+          message_cost(cluster, bytes, message.send ? rank : peer, message.send ? peer : rank, spec.attributes.stripes);
       const double seconds = transfer_seconds(cluster, cost);
       if (seconds <= most) continue;
       most = seconds;

@@ -19,10 +19,10 @@ namespace meshweave {
 // Each member of the group loads its links with these bytes, in both directions.
 struct TransferCost {
   Picoseconds startup{0};
-  double intra_bytes = 0;     // per member over its links inside the node
-  double nic_bytes = 0;       // per member over its NIC
-  int intra_links = 1;        // on a mesh: links over which a member spreads them, where it has as many mates
-  double intra_cap = 0;       // bytes/s that the algorithm reaches at most on each class
+  double intra_bytes = 0;  // per member over its links inside the node
+  double nic_bytes = 0;    // per member over its NIC
+  int intra_links = 1;     // on a mesh: links over which a member spreads them, where it has as many mates
+  double intra_cap = 0;    // bytes/s that the algorithm reaches at most on each class
   double nic_cap = 0;
   const char* algorithm = "";  // "ring", "tree", "nvls", "direct", "p2p"
   const char* protocol = "";
@@ -32,7 +32,7 @@ struct Costs {
   std::vector<std::vector<Picoseconds>> compute;  // by body and op, before perturbations; 0 for communications
   std::vector<TransferCost> transfers;
   // By op spec (collectives): its first entry in `transfers`, one for each distinct placement of its group.
-  std::vector<std::uint32_t> transfer_base;       // transfers[transfer_base[spec] + placement]
+  std::vector<std::uint32_t> transfer_base;              // transfers[transfer_base[spec] + placement]
   std::vector<std::vector<std::uint32_t>> placement_of;  // by group and instance: index of its placement
   // Point to point: a message of `bytes` between two ranks, striped as OpAttributes::stripes says.
   TransferCost message(double bytes, int source, int destination, int stripes = 1) const;
@@ -41,14 +41,14 @@ struct Costs {
   }
   Cluster cluster;
   Picoseconds host_issue{0};
-  double slowdown = 1;        // compute under a resident communication
+  double slowdown = 1;              // compute under a resident communication
   bool free_communication = false;  // cost model `fixed`: every transfer takes no time
 };
 
 // `spec` and what it is based on: for `explain`.
 struct CostOrigin {
-  std::string text;           // "matmul 4096×3072×12288: tile 128×256, 3 waves, 62 % of 989 TFLOP/s"
-  std::string source;         // of the constants
+  std::string text;    // "matmul 4096×3072×12288: tile 128×256, 3 waves, 62 % of 989 TFLOP/s"
+  std::string source;  // of the constants
 };
 
 Costs price(const Program& program, const Communicators& communicators, const Scenario& scenario);

@@ -75,16 +75,16 @@ KernelCost product_cost(const DeviceModel& device, const Program& program, const
   const double sustained = cost.memory_bound ? 1.0 : device.sustained_factor;
   result.seconds = device.kernel_floor_s + cost.seconds / sustained + accumulation;
   if (!explain) return result;
-  const double flops = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) *
-                       static_cast<double>(work.k) * static_cast<double>(work.batch);
-  result.text = fmt::format("matmul {}×{}×{}{}: ", work.m, work.n, work.k,
-                            work.batch > 1 ? fmt::format(" ×{}", work.batch) : "");
+  const double flops = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) * static_cast<double>(work.k) *
+                       static_cast<double>(work.batch);
+  result.text =
+      fmt::format("matmul {}×{}×{}{}: ", work.m, work.n, work.k, work.batch > 1 ? fmt::format(" ×{}", work.batch) : "");
   if (cost.memory_bound) {
     result.text += fmt::format("bound by memory, {} at {}", format_quantity(work.bytes, QuantityKind::bytes),
                                format_quantity(streaming_rate(device), QuantityKind::bytes_per_second));
   } else {
-    result.text += fmt::format("tile {}×{}, split of k {}, {:.4g} waves", cost.tile.m, cost.tile.n, cost.split_k,
-                               cost.waves);
+    result.text +=
+        fmt::format("tile {}×{}, split of k {}, {:.4g} waves", cost.tile.m, cost.tile.n, cost.split_k, cost.waves);
     if (accumulation > 0) {
       result.text += fmt::format(", accumulator {}", format_quantity(accumulation, QuantityKind::seconds));
     }
@@ -108,8 +108,7 @@ KernelCost attention_cost(const DeviceModel& device, const OpSpec& spec, const W
     if (explain) result.text = "fused attention that sees none of these keys: not launched";
     return result;
   }
-  result.seconds =
-      device.kernel_floor_s + attention_seconds(device, work.bytes, shape) / device.sustained_factor;
+  result.seconds = device.kernel_floor_s + attention_seconds(device, work.bytes, shape) / device.sustained_factor;
   if (explain) {
     const std::string mask = !shape.causal       ? ""
                              : shape.visible < 0 ? ", causal"
@@ -167,15 +166,16 @@ double memory_bytes(const DeviceModel& device, const Program& program, const OpS
 KernelCost memory_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work,
                        bool explain) {
   const bool copy = is_copy(spec.kind);
-  const double rate = copy ? device.host_link_bytes_per_s
-                           : device.memory_bytes_per_s * bandwidth_share(device.memory, spec.kind);
+  const double rate =
+      copy ? device.host_link_bytes_per_s : device.memory_bytes_per_s * bandwidth_share(device.memory, spec.kind);
   const double bytes = memory_bytes(device, program, spec, work);
   KernelCost result;
   result.seconds = device.kernel_floor_s + bytes / rate;
   if (explain) {
-    result.text = fmt::format("{}: {} at {} + {} floor", name_of(spec.kind), format_quantity(bytes, QuantityKind::bytes),
-                              format_quantity(rate, QuantityKind::bytes_per_second),
-                              format_quantity(device.kernel_floor_s, QuantityKind::seconds));
+    result.text =
+        fmt::format("{}: {} at {} + {} floor", name_of(spec.kind), format_quantity(bytes, QuantityKind::bytes),
+                    format_quantity(rate, QuantityKind::bytes_per_second),
+                    format_quantity(device.kernel_floor_s, QuantityKind::seconds));
   }
   return result;
 }

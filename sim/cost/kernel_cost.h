@@ -27,8 +27,8 @@
 namespace meshweave {
 
 struct MatmulCost {
-  double seconds = 0;       // without the floor
-  MatmulTile tile;          // the choice behind it
+  double seconds = 0;  // without the floor
+  MatmulTile tile;     // the choice behind it
   int split_k = 1;
   double waves = 0;
   bool memory_bound = false;
@@ -39,13 +39,13 @@ MatmulCost matmul_cost(const DeviceModel& device, double peak, double bytes, std
                        std::int64_t k, std::int64_t batch);
 
 struct AttentionShape {
-  double heads = 0;         // batch × query heads
+  double heads = 0;  // batch × query heads
   double q_length = 0;
   double kv_length = 0;
   double head_dim = 0;
   bool causal = false;
   bool backward = false;
-  double visible = -1;      // share of the pairs that these queries see of these keys; < 0: half when causal, else all
+  double visible = -1;  // share of the pairs that these queries see of these keys; < 0: half when causal, else all
 };
 // Without the floor and without the sustained factor.
 double attention_seconds(const DeviceModel& device, double bytes, const AttentionShape& shape);
@@ -54,8 +54,8 @@ double attention_seconds(const DeviceModel& device, double bytes, const Attentio
 double bandwidth_share(const MemoryModel& memory, OpKind kind);
 
 struct KernelCost {
-  double seconds = 0;       // everything included
-  std::string text;         // what it follows from, for people; empty unless asked for
+  double seconds = 0;  // everything included
+  std::string text;    // what it follows from, for people; empty unless asked for
 };
 
 KernelCost kernel_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, bool explain);

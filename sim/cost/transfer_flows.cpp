@@ -29,9 +29,8 @@ void add_inner_flows(const Cluster& cluster, const TransferCost& cost, const std
 }
 
 int partner_on(const Cluster& cluster, const std::vector<int>& next, int rank, std::size_t position) {
-  const auto same_lane = std::find_if(next.begin(), next.end(), [&](int candidate) {
-    return cluster.lane_of(candidate) == cluster.lane_of(rank);
-  });
+  const auto same_lane = std::find_if(
+      next.begin(), next.end(), [&](int candidate) { return cluster.lane_of(candidate) == cluster.lane_of(rank); });
   return same_lane != next.end() ? *same_lane : next[position % next.size()];
 }
 
@@ -60,7 +59,7 @@ std::vector<Flow> collective_flows(const Cluster& cluster, const TransferCost& c
 
 std::vector<Flow> message_flows(const Cluster& cluster, const TransferCost& cost, int source, int destination) {
   const bool nic = cluster.node_of(source) != cluster.node_of(destination);
-  const double cap = !nic                  ? cost.intra_cap
+  const double cap = !nic                   ? cost.intra_cap
                      : cost.intra_bytes > 0 ? std::min(cost.intra_cap, cost.nic_cap)
                                             : cost.nic_cap;
   const double bytes = std::max(cost.intra_bytes, cost.nic_bytes);

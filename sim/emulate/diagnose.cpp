@@ -43,8 +43,7 @@ StepValues next_step(Reference& reference) {
     s.names.insert({layer, name});
     double& largest = s.largest[{layer, name}];
     largest = std::max(largest, value.cwiseAbs().maxCoeff());
-    if (name.starts_with("d("))
-      s.largest_activation_gradient = std::max(s.largest_activation_gradient, largest);
+    if (name.starts_with("d(")) s.largest_activation_gradient = std::max(s.largest_activation_gradient, largest);
     if (const std::size_t by = name.find(" by "); by != std::string::npos) {
       s.summed.at({layer, parameter_of(name.substr(0, by))}) += value;
     }
@@ -58,10 +57,7 @@ StepValues next_step(Reference& reference) {
 class Diagnosis {
  public:
   Diagnosis(const EmulationInput& input, const EmulationSettings& settings)
-      : input_(input),
-        program_(*input.program),
-        settings_(settings),
-        reference_(reference_settings(*input.scenario)) {
+      : input_(input), program_(*input.program), settings_(settings), reference_(reference_settings(*input.scenario)) {
     for (const std::uint32_t body : program_.body_of_rank)
       executions_of_step_ += static_cast<std::int64_t>(program_.bodies[body].ops.size());
     for (const auto& [key, gradient] : values(0).summed) {
@@ -91,9 +87,7 @@ class Diagnosis {
 
  private:
   const TransformerShape& shape() const { return input_.scenario->model[0].shape; }
-  const Body& body_of(int rank) const {
-    return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]];
-  }
+  const Body& body_of(int rank) const { return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]]; }
   const StepValues& values(const OpCall& call) { return values(call.step); }
   const StepValues& values(int step) {
     while (reference_.steps() <= step) {
@@ -167,8 +161,7 @@ class Diagnosis {
   }
 
   // The sum over the ranks of a partial sum, when the last of them has made it.
-  std::optional<std::vector<double>> sum_of_partials(const OpCall& call, std::uint32_t tensor,
-                                                     AxisMask partial) {
+  std::optional<std::vector<double>> sum_of_partials(const OpCall& call, std::uint32_t tensor, AxisMask partial) {
     const ProcessGrid& grid = program_.grids[program_.tensor_spec(body_of(call.rank), tensor).module];
     Coordinates at = grid.coordinates(call.rank);
     int members = 1;
@@ -197,8 +190,8 @@ class Diagnosis {
       const std::int64_t token = element / features;
       const std::int64_t sample = t.micro_batch * at.whole[1] + at.start[1] + token % batch;
       const RowMatrix& expected = values(call).values.at({t.layer, at.spec->name, sample});
-      off = std::max(off, difference(own[e], expected(at.whole_row(token / batch),
-                                                      whole_feature(at, element % features))));
+      off = std::max(off,
+                     difference(own[e], expected(at.whole_row(token / batch), whole_feature(at, element % features))));
     }
     // Some gradients are zero in truth, as those of q and k behind a softmax that is saturated.
     const double floor =
@@ -250,10 +243,8 @@ class Diagnosis {
     if (!sum) return;
     const Geometry at = geometry_of(program_, body, call.rank, tensor);
     const ParameterKey key{t.layer, parameter_of(spec.name)};
-    RowMatrix expected =
-        RowMatrix::Zero(values(call).summed.at(key).rows(), values(call).summed.at(key).cols());
-    const std::int64_t per_micro_batch =
-        input_.scenario->batch.micro * input_.scenario->layout_by_module[0].dp;
+    RowMatrix expected = RowMatrix::Zero(values(call).summed.at(key).rows(), values(call).summed.at(key).cols());
+    const std::int64_t per_micro_batch = input_.scenario->batch.micro * input_.scenario->layout_by_module[0].dp;
     for (const auto& [use, micro_batch] : uses) {
       for (std::int64_t s = micro_batch * per_micro_batch; s < (micro_batch + 1) * per_micro_batch; ++s) {
         const auto found = values(call).values.find({t.layer, spec.name + " by " + use, s});
@@ -262,8 +253,7 @@ class Diagnosis {
     }
     double off = 0;
     for (std::size_t e = 0; e < sum->size(); ++e) {
-      off =
-          std::max(off, difference((*sum)[e], expected.data()[at.whole_index(static_cast<std::int64_t>(e))]));
+      off = std::max(off, difference((*sum)[e], expected.data()[at.whole_index(static_cast<std::int64_t>(e))]));
     }
     judge(call, tensor, off, std::max(expected.cwiseAbs().maxCoeff(), gradient_floor * largest_gradient_));
   }
@@ -287,8 +277,7 @@ class Diagnosis {
       const RowMatrix& whole = expected.at(key);
       const std::int64_t start = first_of(view);
       const std::int64_t from = std::max(start, first);
-      const std::int64_t to =
-          std::min(start + at.spec->elements(), first + static_cast<std::int64_t>(own.size()));
+      const std::int64_t to = std::min(start + at.spec->elements(), first + static_cast<std::int64_t>(own.size()));
       double off = 0;
       for (std::int64_t e = from; e < to; ++e) {
         double& value = own[static_cast<std::size_t>(e - first)];
@@ -320,16 +309,15 @@ class Diagnosis {
     const Op& op = body.ops[call.op];
     const OpSpec& spec = program_.spec(op);
     const Tensor& t = body.tensors[tensor];
-    std::string where = fmt::format("rank {}: op {}, {} \"{}\", {}", call.rank, call.op, name_of(spec.kind),
-                                    spec.label, name_of(spec.phase));
+    std::string where = fmt::format("rank {}: op {}, {} \"{}\", {}", call.rank, call.op, name_of(spec.kind), spec.label,
+                                    name_of(spec.phase));
     where += fmt::format(", module {}", input_.scenario->model[spec.module].name);
     if (op.layer >= 0) where += fmt::format(", layer {}", op.layer);
     if (op.micro_batch >= 0) where += fmt::format(", micro-batch {}", op.micro_batch);
     if (settings_.steps > 1) where += fmt::format(", step {}", call.step);
     const TensorSpec& written = program_.tensor_specs[t.spec];
     where += fmt::format(": {}{} is off by {:.3g} where the largest is {:.3g}", written.name,
-                         written.partial != 0 ? " (summed over " + names_of(written.partial) + ")" : "", off,
-                         scale);
+                         written.partial != 0 ? " (summed over " + names_of(written.partial) + ")" : "", off, scale);
     result_.wrong = WrongOp{call.rank, call.step, call.op, std::move(where)};
   }
 
@@ -347,10 +335,8 @@ class Diagnosis {
   std::int64_t executions_of_step_ = 0;
   double largest_gradient_ = 0;
   std::optional<InProcessBackend<double>> backend_;
-  std::map<std::tuple<int, int, std::uint32_t, std::uint32_t>, Sum>
-      sums_;  // step, first rank of the sum, op, tensor
-  std::map<std::tuple<int, int, std::uint32_t>, std::set<std::pair<std::string, int>>>
-      uses_;  // step, rank, tensor
+  std::map<std::tuple<int, int, std::uint32_t, std::uint32_t>, Sum> sums_;  // step, first rank of the sum, op, tensor
+  std::map<std::tuple<int, int, std::uint32_t>, std::set<std::pair<std::string, int>>> uses_;  // step, rank, tensor
   OpComparison result_;
 };
 

@@ -39,7 +39,6 @@ struct EmulationJudgement {
   std::optional<EmulationReport> two_steps;  // where more were emulated and no op is wrong
 };
 // Of an emulation with the same input and settings.
-EmulationJudgement judge(const EmulationInput& input, const EmulationSettings& settings,
-                         const EmulationReport& report);
+EmulationJudgement judge(const EmulationInput& input, const EmulationSettings& settings, const EmulationReport& report);
 
 }  // namespace meshweave

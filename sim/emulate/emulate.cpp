@@ -17,9 +17,7 @@ namespace {
 
 constexpr double gradient_floor = 1e-3;
 
-double largest(const RowMatrix& m) {
-  return m.size() == 0 ? 0 : m.cwiseAbs().maxCoeff();
-}
+double largest(const RowMatrix& m) { return m.size() == 0 ? 0 : m.cwiseAbs().maxCoeff(); }
 
 // |a − b|, infinite where one is no number.
 double distance(double a, double b) {
@@ -63,8 +61,8 @@ class Comparison {
       if (std::find(compared.begin(), compared.end(), false) != compared.end()) {
         e.gradient = e.update = std::numeric_limits<double>::infinity();
       }
-      const double scale = std::max(
-          {largest(reference_.gradients.at(key)), gradient_floor * reference_.largest_gradient, 1e-300});
+      const double scale =
+          std::max({largest(reference_.gradients.at(key)), gradient_floor * reference_.largest_gradient, 1e-300});
       result.push_back({key, e.gradient / scale, e.update / scale});
     }
     return result;
@@ -90,8 +88,8 @@ class Comparison {
             std::min(start + at.spec->elements(), first + static_cast<std::int64_t>(gradients.size()));
         for (std::int64_t e = from; e < to; ++e) {
           const auto own = static_cast<std::size_t>(e - first);
-          compare_element(key, at, e - start, static_cast<double>(gradients[own]),
-                          static_cast<double>(parameters[own]), errors.at(key));
+          compare_element(key, at, e - start, static_cast<double>(gradients[own]), static_cast<double>(parameters[own]),
+                          errors.at(key));
         }
       }
     }
@@ -185,8 +183,8 @@ EmulationReport emulate_as(const EmulationInput& input, const EmulationSettings&
   }
   const bool is_double = settings.precision == EmulationPrecision::double_precision;
   report.tolerance = is_double ? 1e-10 : 1e-4;
-  report.updates_shown = input.scenario->pass == Pass::train &&
-                         input.scenario->optimizer.adam.learning_rate >= least_learning_rate;
+  report.updates_shown =
+      input.scenario->pass == Pass::train && input.scenario->optimizer.adam.learning_rate >= least_learning_rate;
   report.updates_judged = is_double && report.updates_shown;
   report.matches = report.stuck.empty() && report.loss_error <= report.tolerance &&
                    report.gradient_error <= report.tolerance && report.norm_error <= report.tolerance &&
@@ -200,9 +198,7 @@ std::string_view name_of(EmulationPrecision precision) {
   return precision == EmulationPrecision::single_precision ? "float" : "double";
 }
 
-bool makes_norm(const Scenario& scenario) {
-  return scenario.pass == Pass::train && scenario.optimizer.clip > 0;
-}
+bool makes_norm(const Scenario& scenario) { return scenario.pass == Pass::train && scenario.optimizer.clip > 0; }
 
 ReferenceSettings reference_settings(const Scenario& scenario) {
   ensure(num_vertices(scenario.model) == 1, "the reference takes one module");
@@ -236,11 +232,9 @@ ReferenceRun run_reference(const Scenario& scenario, int steps,
   return run;
 }
 
-EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings,
-                        const ReferenceRun& reference) {
-  return settings.precision == EmulationPrecision::double_precision
-             ? emulate_as<double>(input, settings, reference)
-             : emulate_as<float>(input, settings, reference);
+EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings, const ReferenceRun& reference) {
+  return settings.precision == EmulationPrecision::double_precision ? emulate_as<double>(input, settings, reference)
+                                                                    : emulate_as<float>(input, settings, reference);
 }
 
 EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings) {

@@ -38,8 +38,7 @@ struct EmulationSettings {
   int steps = 2;
   EmulationPrecision precision = EmulationPrecision::double_precision;
   InterpreterSettings interpreter;
-  std::function<void(const std::string&)>
-      on_progress;  // for people: "reference: step 1 of 2", "emulate: 40 %"
+  std::function<void(const std::string&)> on_progress;  // for people: "reference: step 1 of 2", "emulate: 40 %"
 };
 
 struct ParameterError {
@@ -53,8 +52,7 @@ struct WrongOp {
   int rank = 0;
   int step = 0;
   std::uint32_t op = 0;
-  std::string
-      text;  // "rank 3: all-reduce "fc2", forward, language layer 2, micro-batch 1: fc2 is off by 0.3"
+  std::string text;  // "rank 3: all-reduce "fc2", forward, language layer 2, micro-batch 1: fc2 is off by 0.3"
 };
 
 struct EmulationReport {
@@ -65,8 +63,8 @@ struct EmulationReport {
   double norm_error = 0;
   double gradient_error = 0, update_error = 0;  // largest of the parameters
   double tolerance = 0;                         // 1e-10 double, 1e-4 float (loss and gradients only)
-  bool updates_shown = false;   // train, and the learning rate is at least `least_learning_rate`
-  bool updates_judged = false;  // and computed in double
+  bool updates_shown = false;                   // train, and the learning rate is at least `least_learning_rate`
+  bool updates_judged = false;                  // and computed in double
   std::string stuck;                            // empty, or where the program stands still
   bool matches = false;
   InterpreterRun run;
@@ -91,7 +89,6 @@ struct ReferenceRun {
 };
 ReferenceRun run_reference(const Scenario& scenario, int steps,
                            const std::function<void(const std::string&)>& on_progress = {});
-EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings,
-                        const ReferenceRun& reference);
+EmulationReport emulate(const EmulationInput& input, const EmulationSettings& settings, const ReferenceRun& reference);
 
 }  // namespace meshweave

@@ -22,8 +22,7 @@ struct NormValues {
 
 NormValues norm_of(const RowMatrix& x, const RowMatrix& gamma, const RowMatrix* beta) {
   NormValues n;
-  const Eigen::VectorXd mean =
-      beta != nullptr ? Eigen::VectorXd(x.rowwise().mean()) : Eigen::VectorXd::Zero(x.rows());
+  const Eigen::VectorXd mean = beta != nullptr ? Eigen::VectorXd(x.rowwise().mean()) : Eigen::VectorXd::Zero(x.rows());
   const RowMatrix centred = x.colwise() - mean;
   n.inverse = (centred.array().square().rowwise().mean() + epsilon).rsqrt();
   n.unit = centred.array().colwise() * n.inverse.array();
@@ -42,23 +41,17 @@ RowMatrix norm_gradient(const NormValues& n, const RowMatrix& gamma, const RowMa
   return dx.array().colwise() * n.inverse.array();
 }
 
-double gelu(double x) {
-  return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-}
+double gelu(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
 double gelu_slope(double x) {
   return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
 }
-double silu(double x) {
-  return x / (1 + std::exp(-x));
-}
+double silu(double x) { return x / (1 + std::exp(-x)); }
 double silu_slope(double x) {
   const double s = 1 / (1 + std::exp(-x));
   return s + x * s * (1 - s);
 }
 
-RowMatrix map(const RowMatrix& x, double (*f)(double)) {
-  return x.unaryExpr(f);
-}
+RowMatrix map(const RowMatrix& x, double (*f)(double)) { return x.unaryExpr(f); }
 
 // Turns every head's halves (u, w) at position p by angle p·10000^(−2i/d), backwards for direction −1.
 RowMatrix rotated(const RowMatrix& x, std::int64_t head_dim, double direction) {
@@ -152,8 +145,7 @@ class Reference::Sample {
   }
 
   NormValues norm(int layer, const std::string& name, const RowMatrix& x) const {
-    NormValues n =
-        norm_of(x, weight(layer, name + ".weight"), centred() ? &weight(layer, name + ".bias") : nullptr);
+    NormValues n = norm_of(x, weight(layer, name + ".weight"), centred() ? &weight(layer, name + ".bias") : nullptr);
     tell(layer, name, n.y);
     return n;
   }
@@ -173,12 +165,10 @@ class Reference::Sample {
     }
     return mask;
   }
-  double kept(int layer, const std::string& name, std::int64_t token, std::int64_t columns,
-              std::int64_t column) const {
+  double kept(int layer, const std::string& name, std::int64_t token, std::int64_t columns, std::int64_t column) const {
     const std::int64_t index = (token * (std::int64_t{1} << 20) + sample_) * columns + column;
     const std::uint64_t key = synthetic_key(name, of_.settings_.module, layer);
-    return dropout_keeps(of_.settings_.seed, key, of_.step_, index, shape_.dropout) ? 1 / (1 - shape_.dropout)
-                                                                                    : 0;
+    return dropout_keeps(of_.settings_.seed, key, of_.step_, index, shape_.dropout) ? 1 / (1 - shape_.dropout) : 0;
   }
 
   // --- embedding
@@ -187,8 +177,7 @@ class Reference::Sample {
   RowMatrix embed() {
     const RowMatrix& table = weight(-1, "embedding.weight");
     RowMatrix x(shape_.sequence, shape_.hidden);
-    for (std::int64_t s = 0; s < shape_.sequence; ++s)
-      x.row(s) = table.row(tokens_[static_cast<std::size_t>(s)]);
+    for (std::int64_t s = 0; s < shape_.sequence; ++s) x.row(s) = table.row(tokens_[static_cast<std::size_t>(s)]);
     tell(-1, "embedding", x);
     if (shape_.position == Position::learned) x += weight(-1, "position.weight").topRows(shape_.sequence);
     keep_embedding_ = keep(-1, "embedding dropout", shape_.hidden);
@@ -203,8 +192,7 @@ class Reference::Sample {
       contribute(-1, "position.weight", "position", d_positions);
     }
     RowMatrix d_table = RowMatrix::Zero(of_.settings_.vocabulary_rows, shape_.hidden);
-    for (std::int64_t s = 0; s < shape_.sequence; ++s)
-      d_table.row(tokens_[static_cast<std::size_t>(s)]) += dx.row(s);
+    for (std::int64_t s = 0; s < shape_.sequence; ++s) d_table.row(tokens_[static_cast<std::size_t>(s)]) += dx.row(s);
     contribute(-1, "embedding.weight", "embedding", d_table);
   }
 
@@ -240,12 +228,8 @@ class Reference::Sample {
     l.fc1 = linear(layer, "fc1", l.norm2.y, shape_.biases == Biases::all);
     tell(layer, "fc1", l.fc1);
     switch (shape_.activation) {
-      case Activation::gelu:
-        l.activated = map(l.fc1, gelu);
-        break;
-      case Activation::squared_relu:
-        l.activated = l.fc1.cwiseMax(0).cwiseAbs2();
-        break;
+      case Activation::gelu: l.activated = map(l.fc1, gelu); break;
+      case Activation::squared_relu: l.activated = l.fc1.cwiseMax(0).cwiseAbs2(); break;
       case Activation::swiglu:
         l.activated = map(l.fc1.leftCols(shape_.ffn), silu).cwiseProduct(l.fc1.rightCols(shape_.ffn));
         break;
@@ -262,8 +246,8 @@ class Reference::Sample {
 
   void attend(int layer, Layer& l, std::int64_t head) {
     const std::int64_t d = shape_.head_dim, s = shape_.sequence, g = kv_head(head);
-    RowMatrix p = l.q.middleCols(head * d, d) * l.k.middleCols(g * d, d).transpose() /
-                  std::sqrt(static_cast<double>(d));
+    RowMatrix p =
+        l.q.middleCols(head * d, d) * l.k.middleCols(g * d, d).transpose() / std::sqrt(static_cast<double>(d));
     for (std::int64_t i = 0; i < s; ++i) {
       const std::int64_t seen = shape_.mask == AttentionMask::causal ? i + 1 : s;
       p.row(i).tail(s - seen).setConstant(-std::numeric_limits<double>::infinity());
@@ -292,12 +276,8 @@ class Reference::Sample {
     tell(layer, "d(activation)", d_activated);
     RowMatrix d_fc1(l.fc1.rows(), l.fc1.cols());
     switch (shape_.activation) {
-      case Activation::gelu:
-        d_fc1 = d_activated.cwiseProduct(map(l.fc1, gelu_slope));
-        break;
-      case Activation::squared_relu:
-        d_fc1 = 2 * d_activated.cwiseProduct(l.fc1.cwiseMax(0));
-        break;
+      case Activation::gelu: d_fc1 = d_activated.cwiseProduct(map(l.fc1, gelu_slope)); break;
+      case Activation::squared_relu: d_fc1 = 2 * d_activated.cwiseProduct(l.fc1.cwiseMax(0)); break;
       case Activation::swiglu: {
         const RowMatrix gate = l.fc1.leftCols(shape_.ffn), up = l.fc1.rightCols(shape_.ffn);
         d_fc1 << d_activated.cwiseProduct(up).cwiseProduct(map(gate, silu_slope)),
@@ -312,8 +292,7 @@ class Reference::Sample {
     // Attention
     const RowMatrix d_projected = da.cwiseProduct(l.keep_attention);
     tell(layer, "d(projection)", d_projected);
-    const RowMatrix d_context =
-        linear_backward(layer, "projection", l.context, d_projected, "attention residual");
+    const RowMatrix d_context = linear_backward(layer, "projection", l.context, d_projected, "attention residual");
     tell(layer, "d(context)", d_context);
     RowMatrix dq = RowMatrix::Zero(l.q.rows(), l.q.cols());
     RowMatrix dk = RowMatrix::Zero(l.k.rows(), l.k.cols());
@@ -327,8 +306,7 @@ class Reference::Sample {
       dv.middleCols(g * d, d) += p.cwiseProduct(mask).transpose() * d_out;
       const RowMatrix dp = (d_out * l.v.middleCols(g * d, d).transpose()).cwiseProduct(mask);
       const Eigen::VectorXd mean = (dp.array() * p.array()).rowwise().sum();
-      const RowMatrix ds =
-          p.array() * (dp.array().colwise() - mean.array()) / std::sqrt(static_cast<double>(d));
+      const RowMatrix ds = p.array() * (dp.array().colwise() - mean.array()) / std::sqrt(static_cast<double>(d));
       dq.middleCols(head * d, d) += ds * l.k.middleCols(g * d, d);
       dk.middleCols(g * d, d) += ds.transpose() * l.q.middleCols(head * d, d);
     }
@@ -387,8 +365,7 @@ class Reference::Sample {
 
 Reference::Reference(const ReferenceSettings& settings) : settings_(settings) {
   const TransformerShape& s = settings_.shape;
-  const auto linear = [&](int layer, const std::string& name, std::int64_t outputs, std::int64_t inputs,
-                          bool bias) {
+  const auto linear = [&](int layer, const std::string& name, std::int64_t outputs, std::int64_t inputs, bool bias) {
     add(layer, name + ".weight", outputs, inputs);
     if (bias) add(layer, name + ".bias", outputs, 0);
   };
@@ -409,8 +386,7 @@ Reference::Reference(const ReferenceSettings& settings) : settings_(settings) {
   norm(-1, "final norm");
   if (!s.tied_embeddings) add(-1, "output.weight", settings_.vocabulary_rows, s.hidden);
   for (const auto& [key, value] : parameters_) {
-    first_moments_[key] = second_moments_[key] = gradients_[key] =
-        RowMatrix::Zero(value.rows(), value.cols());
+    first_moments_[key] = second_moments_[key] = gradients_[key] = RowMatrix::Zero(value.rows(), value.cols());
   }
 }
 
@@ -425,8 +401,7 @@ void Reference::add(int layer, const std::string& name, std::int64_t rows, std::
 }
 
 double Reference::run_samples(bool backward, const ReferenceRecorder& record) {
-  const double scale =
-      1 / (static_cast<double>(settings_.samples) * static_cast<double>(settings_.shape.sequence));
+  const double scale = 1 / (static_cast<double>(settings_.samples) * static_cast<double>(settings_.shape.sequence));
   double loss = 0;
   for (std::int64_t i = 0; i < settings_.samples; ++i) {
     Sample sample(*this, i, record);
@@ -436,9 +411,7 @@ double Reference::run_samples(bool backward, const ReferenceRecorder& record) {
   return loss;
 }
 
-double Reference::loss() {
-  return run_samples(false, {});
-}
+double Reference::loss() { return run_samples(false, {}); }
 
 double Reference::step(const ReferenceRecorder& record) {
   for (auto& [key, gradient] : gradients_) gradient.setZero();

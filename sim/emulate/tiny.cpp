@@ -27,7 +27,8 @@ void shrink_shape(TransformerShape& shape, const ModuleLayout& layout, const Ove
   shape.vocabulary_multiple = multiple;
   // Parts of the sequence, in two chunks each where it is sharded.
   const int parts = layout.cp.degree * layout.tsp.degree;
-  const std::int64_t pieces = std::int64_t{layout.tp} * (overlap.tp ? overlap.tp_chunks : 1) * parts * (parts > 1 ? 2 : 1);
+  const std::int64_t pieces =
+      std::int64_t{layout.tp} * (overlap.tp ? overlap.tp_chunks : 1) * parts * (parts > 1 ? 2 : 1);
   shape.sequence = std::min(shape.sequence, (8 + pieces - 1) / pieces * pieces);
   shape.max_positions = std::min(shape.max_positions, shape.sequence);
   shape.zoo.clear();

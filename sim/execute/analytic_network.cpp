@@ -55,18 +55,13 @@ double AnalyticNetwork::flow_seconds(const Transfer& transfer) const {
 
 std::optional<Picoseconds> AnalyticNetwork::end_alone(const Transfer& transfer, Picoseconds begin) {
   if (transfer.message) return begin + picoseconds_from_seconds(flow_seconds(transfer));
-  const auto [known, fresh] =
-      collectives_.try_emplace({transfer.cost, transfer.ranks.data()}, Picoseconds{0});
+  const auto [known, fresh] = collectives_.try_emplace({transfer.cost, transfer.ranks.data()}, Picoseconds{0});
   if (fresh) known->second = picoseconds_from_seconds(flow_seconds(transfer));
   return begin + known->second;
 }
 
-void AnalyticNetwork::start(std::uint32_t, const Transfer&) {
-  bug("an analytic transfer ends without being started");
-}
+void AnalyticNetwork::start(std::uint32_t, const Transfer&) { bug("an analytic transfer ends without being started"); }
 
-Picoseconds AnalyticNetwork::advance(Picoseconds limit, std::vector<std::uint32_t>&) {
-  return limit;
-}
+Picoseconds AnalyticNetwork::advance(Picoseconds limit, std::vector<std::uint32_t>&) { return limit; }
 
 }  // namespace meshweave

@@ -52,8 +52,7 @@ class Gaps {
 
 }  // namespace
 
-ArenaPlan plan_arena(std::span<const std::int64_t> sizes, const std::vector<StorageLife>& lives,
-                     std::uint32_t ops) {
+ArenaPlan plan_arena(std::span<const std::int64_t> sizes, const std::vector<StorageLife>& lives, std::uint32_t ops) {
   ArenaPlan plan;
   plan.address.resize(sizes.size());
   std::vector<std::uint32_t> reused;  // storages that give their place back
@@ -66,8 +65,7 @@ ArenaPlan plan_arena(std::span<const std::int64_t> sizes, const std::vector<Stor
     plan.size += sizes[s];
   }
   std::vector<std::uint32_t> dying = reused;
-  std::stable_sort(reused.begin(), reused.end(),
-                   [&](auto a, auto b) { return lives[a].born < lives[b].born; });
+  std::stable_sort(reused.begin(), reused.end(), [&](auto a, auto b) { return lives[a].born < lives[b].born; });
   std::stable_sort(dying.begin(), dying.end(), [&](auto a, auto b) { return lives[a].dies < lives[b].dies; });
   Gaps gaps(plan.size);
   auto dead = dying.begin();

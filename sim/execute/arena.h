@@ -26,7 +26,6 @@ struct ArenaPlan {
 };
 
 // `ops` is the number of ops of the body; `sizes` of storages in any unit.
-ArenaPlan plan_arena(std::span<const std::int64_t> sizes, const std::vector<StorageLife>& lives,
-                     std::uint32_t ops);
+ArenaPlan plan_arena(std::span<const std::int64_t> sizes, const std::vector<StorageLife>& lives, std::uint32_t ops);
 
 }  // namespace meshweave

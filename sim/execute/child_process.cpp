@@ -188,18 +188,16 @@ class Child {
     throw IoError(fmt::format("the replay's child process was ended by signal {} ({})", WTERMSIG(status),
                               strsignal(WTERMSIG(status))));
   }
-  throw IoError(
-      fmt::format("the replay's child process ended with exit code {} and no result", WEXITSTATUS(status)));
+  throw IoError(fmt::format("the replay's child process ended with exit code {} and no result", WEXITSTATUS(status)));
 }
 
 }  // namespace
 
 ReplayResult replay_in_child(const std::function<ReplayResult()>& work, const InterruptFlag* interrupt) {
   int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw IoError(fmt::format("no pipe for a replay: {}", std::strerror(errno)));
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError(fmt::format("no pipe for a replay: {}", std::strerror(errno)));
   ::fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes);  // a larger buffer is only faster
-  std::fflush(nullptr);  // what is buffered must not be written by the child too: SimGrid flushes
+  std::fflush(nullptr);                        // what is buffered must not be written by the child too: SimGrid flushes
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::close(ends[0]);

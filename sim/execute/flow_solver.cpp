@@ -26,9 +26,7 @@ Make loaded() {
 
 }  // namespace
 
-void load_flow_solver() {
-  loaded();
-}
+void load_flow_solver() { loaded(); }
 
 std::unique_ptr<FlowSolver> make_flow_solver(const std::vector<double>& rates) {
   return std::unique_ptr<FlowSolver>(loaded()(rates));

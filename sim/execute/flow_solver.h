@@ -15,8 +15,7 @@ class FlowSolver {
   virtual ~FlowSolver() = default;
 
   // Starts a flow of `bytes` at most `cap` bytes/s fast.
-  virtual void start(std::uint32_t flow, const std::vector<std::uint32_t>& links, double bytes,
-                     double cap) = 0;
+  virtual void start(std::uint32_t flow, const std::vector<std::uint32_t>& links, double bytes, double cap) = 0;
   virtual std::size_t active() const = 0;
   virtual double clock() const = 0;  // seconds
   // Moves the clock to `limit`, or to the first time before it at which flows end, which are appended to

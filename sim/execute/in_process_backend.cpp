@@ -10,9 +10,7 @@ namespace meshweave {
 
 namespace {
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return std::string_view(text).ends_with(end);
-}
+bool ends_with(const std::string& text, std::string_view end) { return std::string_view(text).ends_with(end); }
 
 // Copies between a part and the whole of which it is the `index`-th along a dimension.
 template <class T>
@@ -49,8 +47,7 @@ void each_run(const Geometry& at, std::int64_t storage_first, Visit visit) {
 
 template <class T>
 InProcessBackend<T>::InProcessBackend(const Program& program, const Communicators& communicators,
-                                      const std::vector<Liveness>& liveness,
-                                      const InProcessSettings& settings)
+                                      const std::vector<Liveness>& liveness, const InProcessSettings& settings)
     : program_(program), communicators_(communicators), settings_(settings) {
   plan_memory(liveness);
   memory_.resize(static_cast<std::size_t>(program.ranks()));
@@ -105,15 +102,14 @@ void InProcessBackend<T>::initialise(int rank) {
 }
 
 template <class T>
-typename InProcessBackend<T>::Range InProcessBackend<T>::range_of_storage(int rank,
-                                                                          std::uint32_t storage) const {
+typename InProcessBackend<T>::Range InProcessBackend<T>::range_of_storage(int rank, std::uint32_t storage) const {
   const std::uint32_t body = program_.body_of_rank[static_cast<std::size_t>(rank)];
   return {plans_[body].address[storage], sizes_[body][storage]};
 }
 
 template <class T>
-std::vector<typename InProcessBackend<T>::Range> InProcessBackend<T>::ranges_of_tensor(
-    int rank, std::uint32_t tensor) const {
+std::vector<typename InProcessBackend<T>::Range> InProcessBackend<T>::ranges_of_tensor(int rank,
+                                                                                       std::uint32_t tensor) const {
   const Geometry at = geometry_of(program_, body_of(rank), rank, tensor);
   std::vector<Range> ranges;
   each_run(at, range_of_storage(rank, body_of(rank).tensors[tensor].storage).first,
@@ -163,8 +159,8 @@ void InProcessBackend<T>::load_tokens(const OpCall& call, std::uint32_t tensor, 
   const std::int64_t batch = at.spec->dimensions[1].size;
   for (std::int64_t e = 0; e < at.spec->elements(); ++e) {
     const std::int64_t sample = t.micro_batch * at.whole[1] + at.start[1] + e % batch;
-    values[e] = static_cast<T>(synthetic_token(settings_.seed, call.step, sample,
-                                               at.whole_row(e / batch) + ahead, settings_.vocabulary));
+    values[e] = static_cast<T>(
+        synthetic_token(settings_.seed, call.step, sample, at.whole_row(e / batch) + ahead, settings_.vocabulary));
   }
 }
 
@@ -232,8 +228,7 @@ void InProcessBackend<T>::announce(const OpCall& call) {
     const std::span<const int> members = group.of(instance);
     if (come.size() < members.size()) return;
     const auto position = [&](const OpCall& c) { return std::find(members.begin(), members.end(), c.rank); };
-    std::sort(come.begin(), come.end(),
-              [&](const OpCall& a, const OpCall& b) { return position(a) < position(b); });
+    std::sort(come.begin(), come.end(), [&](const OpCall& a, const OpCall& b) { return position(a) < position(b); });
     complete_.push_back({std::move(come), {}, {}});
     come.clear();
     return;
@@ -284,8 +279,7 @@ void InProcessBackend<T>::move(const Transfer& transfer, std::vector<OpCall>& en
     ended.insert(ended.end(), transfer.members.begin(), transfer.members.end());
     return;
   }
-  set_values(transfer.to.call.rank, transfer.to.tensor,
-             values(transfer.from.call.rank, transfer.from.tensor));
+  set_values(transfer.to.call.rank, transfer.to.tensor, values(transfer.from.call.rank, transfer.from.tensor));
   end_message(transfer.from.call, ended);
   end_message(transfer.to.call, ended);
 }
@@ -327,8 +321,7 @@ void InProcessBackend<T>::move_operand(const std::vector<OpCall>& members, std::
     for (std::size_t i = 1; i < inputs.size(); ++i) {
       ensure(inputs[i].size() == sum.size(), "members of a collective bring different sizes");
       for (std::size_t e = 0; e < sum.size(); ++e) {
-        sum[e] =
-            spec.attributes.reduce == ReduceOp::max ? std::max(sum[e], inputs[i][e]) : sum[e] + inputs[i][e];
+        sum[e] = spec.attributes.reduce == ReduceOp::max ? std::max(sum[e], inputs[i][e]) : sum[e] + inputs[i][e];
       }
     }
     return sum;
@@ -350,14 +343,12 @@ void InProcessBackend<T>::move_operand(const std::vector<OpCall>& members, std::
     return own;
   };
   switch (spec.kind) {
-    case OpKind::all_reduce:
-      return store_all(reduced());
+    case OpKind::all_reduce: return store_all(reduced());
     case OpKind::reduce: {
       const auto root = static_cast<std::size_t>(spec.attributes.root);
       return store(root, reduced());
     }
-    case OpKind::broadcast:
-      return store_all(inputs[static_cast<std::size_t>(spec.attributes.root)]);
+    case OpKind::broadcast: return store_all(inputs[static_cast<std::size_t>(spec.attributes.root)]);
     case OpKind::all_gather: {
       std::vector<T> whole(inputs[0].size() * members.size());
       for (std::size_t i = 0; i < members.size(); ++i)
@@ -384,8 +375,7 @@ void InProcessBackend<T>::move_operand(const std::vector<OpCall>& members, std::
       }
       return;
     }
-    default:
-      bug("no collective: " + std::string(name_of(spec.kind)));
+    default: bug("no collective: " + std::string(name_of(spec.kind)));
   }
 }
 

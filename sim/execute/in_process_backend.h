@@ -21,7 +21,7 @@ namespace meshweave {
 struct InProcessSettings {
   std::uint64_t seed = 1;       // of the synthetic model
   std::int64_t vocabulary = 1;  // tokens are drawn below this
-  bool delay = false;  // communications that are complete move in a random order, some of them polls later
+  bool delay = false;           // communications that are complete move in a random order, some of them polls later
   std::uint64_t delay_seed = 0;
 };
 
@@ -29,8 +29,8 @@ template <class T>
 class InProcessBackend : public Backend {
  public:
   // Everything must outlive the backend. `liveness` by body.
-  InProcessBackend(const Program& program, const Communicators& communicators,
-                   const std::vector<Liveness>& liveness, const InProcessSettings& settings);
+  InProcessBackend(const Program& program, const Communicators& communicators, const std::vector<Liveness>& liveness,
+                   const InProcessSettings& settings);
 
   void compute(const OpCall& call) override;
   void post(const OpCall& call) override;
@@ -66,9 +66,7 @@ class InProcessBackend : public Backend {
     MessageEnd from, to;          // else
   };
 
-  const Body& body_of(int rank) const {
-    return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]];
-  }
+  const Body& body_of(int rank) const { return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]]; }
   const OpSpec& spec_of(const OpCall& call) const { return program_.spec(body_of(call.rank).ops[call.op]); }
   void plan_memory(const std::vector<Liveness>& liveness);
   void initialise(int rank);

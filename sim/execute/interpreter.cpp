@@ -63,11 +63,9 @@ class Interpreter::Walk {
     const std::function<void(std::size_t)> turn = [this](std::size_t i) {
       switch (settings_.order) {
         case InterpretOrder::issue:
-        case InterpretOrder::hold_back:
-          return take_all_ready(all_[i]);
+        case InterpretOrder::hold_back: return take_all_ready(all_[i]);
         case InterpretOrder::random:
-        case InterpretOrder::priorities:
-          return take_some(all_[i]);
+        case InterpretOrder::priorities: return take_some(all_[i]);
       }
     };
     std::vector<OpCall> ended;
@@ -148,8 +146,7 @@ class Interpreter::Walk {
   void take_all_ready(RankProgress& p) {
     std::vector<std::pair<std::uint32_t, std::size_t>> ready;
     for (std::size_t s = 0; s < p.launched.size(); ++s) {
-      if (settings_.order == InterpretOrder::hold_back && p.rank == settings_.held_rank &&
-          s == settings_.held_stream)
+      if (settings_.order == InterpretOrder::hold_back && p.rank == settings_.held_rank && s == settings_.held_stream)
         continue;
       const std::uint32_t op = p.ready(s, steps_);
       if (op != no_ready) ready.emplace_back(op, s);
@@ -211,8 +208,7 @@ class Interpreter::Walk {
         const Body& body = of_.program_.bodies[of_.program_.body_of_rank[static_cast<std::size_t>(p.rank)]];
         const std::uint32_t op = ops[at % ops.size()];
         text += fmt::format("{}rank {} op {} ({}) {}", listed++ == 0 ? "" : "; ", p.rank, op,
-                            of_.program_.spec(body.ops[op]).label,
-                            p.busy[s] ? "waits for its partners" : "waits");
+                            of_.program_.spec(body.ops[op]).label, p.busy[s] ? "waits for its partners" : "waits");
       }
     }
     return text;
@@ -229,14 +225,13 @@ class Interpreter::Walk {
   InterpreterRun result_;
 };
 
-Interpreter::Interpreter(const Program& program, const std::vector<Waits>& waits,
-                         const std::vector<Liveness>& liveness, std::vector<int> ranks, Backend& backend)
+Interpreter::Interpreter(const Program& program, const std::vector<Waits>& waits, const std::vector<Liveness>& liveness,
+                         std::vector<int> ranks, Backend& backend)
     : program_(program), waits_(waits), ranks_(std::move(ranks)), backend_(backend) {
   for (std::size_t b = 0; b < program.bodies.size(); ++b) {
     const Body& body = program.bodies[b];
     auto& streams = ops_of_stream_.emplace_back(program.streams.size());
-    for (std::uint32_t op = 0; op < body.ops.size(); ++op)
-      streams[program.spec(body.ops[op]).stream].push_back(op);
+    for (std::uint32_t op = 0; op < body.ops.size(); ++op) streams[program.spec(body.ops[op]).stream].push_back(op);
     auto& dying = dying_.emplace_back(body.ops.size());
     const std::vector<StorageLife>& lives = liveness[b].lives;
     for (std::uint32_t s = 0; s < lives.size(); ++s) {

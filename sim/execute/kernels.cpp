@@ -19,81 +19,50 @@ class Kernel : KernelBase<T> {
   // No default: an op kind without arithmetic does not compile.
   void run() {
     switch (call_.spec->kind) {
-      case OpKind::matmul:
-        return matmul();
-      case OpKind::bias_gradient:
-        return bias_gradient();
+      case OpKind::matmul: return matmul();
+      case OpKind::bias_gradient: return bias_gradient();
       case OpKind::attention:
       case OpKind::attention_backward:
       case OpKind::batched_matmul:
       case OpKind::softmax:
       case OpKind::softmax_backward:
-      case OpKind::attention_merge:
-        return run_attention_kernel(call_);
-      case OpKind::dropout:
-        return dropout();
-      case OpKind::dropout_backward:
-        return dropout_backward();
-      case OpKind::norm:
-        return norm();
-      case OpKind::norm_backward:
-        return norm_backward();
-      case OpKind::norm_weight_gradient:
-        return norm_weight_gradient();
-      case OpKind::activation:
-        return activation();
-      case OpKind::activation_backward:
-        return activation_backward();
-      case OpKind::rope:
-        return rope(1);
-      case OpKind::rope_backward:
-        return rope(-1);
-      case OpKind::residual_add:
-        return residual_add();
-      case OpKind::add:
-        return add();
-      case OpKind::embedding:
-        return embedding();
-      case OpKind::embedding_gradient:
-        return embedding_gradient();
-      case OpKind::position_add:
-        return position_add();
-      case OpKind::position_gradient:
-        return position_gradient();
-      case OpKind::cross_entropy_max:
-        return cross_entropy_max();
-      case OpKind::cross_entropy_sum:
-        return cross_entropy_sum();
-      case OpKind::cross_entropy_loss:
-        return cross_entropy_loss();
-      case OpKind::cross_entropy_backward:
-        return cross_entropy_backward();
-      case OpKind::slice:
-        return slice();
-      case OpKind::concat:
-        return concat();
-      case OpKind::reorder:
-        return reorder();
+      case OpKind::attention_merge: return run_attention_kernel(call_);
+      case OpKind::dropout: return dropout();
+      case OpKind::dropout_backward: return dropout_backward();
+      case OpKind::norm: return norm();
+      case OpKind::norm_backward: return norm_backward();
+      case OpKind::norm_weight_gradient: return norm_weight_gradient();
+      case OpKind::activation: return activation();
+      case OpKind::activation_backward: return activation_backward();
+      case OpKind::rope: return rope(1);
+      case OpKind::rope_backward: return rope(-1);
+      case OpKind::residual_add: return residual_add();
+      case OpKind::add: return add();
+      case OpKind::embedding: return embedding();
+      case OpKind::embedding_gradient: return embedding_gradient();
+      case OpKind::position_add: return position_add();
+      case OpKind::position_gradient: return position_gradient();
+      case OpKind::cross_entropy_max: return cross_entropy_max();
+      case OpKind::cross_entropy_sum: return cross_entropy_sum();
+      case OpKind::cross_entropy_loss: return cross_entropy_loss();
+      case OpKind::cross_entropy_backward: return cross_entropy_backward();
+      case OpKind::slice: return slice();
+      case OpKind::concat: return concat();
+      case OpKind::reorder: return reorder();
       case OpKind::cast:
       case OpKind::copy_to_host:
-      case OpKind::copy_to_device:
-        return copy();
-      case OpKind::fill:
-        return fill();
-      case OpKind::gradient_norm:
-        return gradient_norm();
-      case OpKind::clip:
-        return clip();
-      case OpKind::adam:
-        return adam();
+      case OpKind::copy_to_device: return copy();
+      case OpKind::fill: return fill();
+      case OpKind::gradient_norm: return gradient_norm();
+      case OpKind::clip: return clip();
+      case OpKind::adam: return adam();
       case OpKind::all_reduce:
       case OpKind::all_gather:
       case OpKind::reduce_scatter:
       case OpKind::reduce:
       case OpKind::broadcast:
       case OpKind::all_to_all:
-      case OpKind::point_to_point:
-        bug("a communication is no kernel");
+      case OpKind::point_to_point: bug("a communication is no kernel");
     }
   }
 
@@ -255,8 +224,7 @@ class Kernel : KernelBase<T> {
   }
 
   // (x − mean)/deviation of token t.
-  Vector<T> normalised(const MatrixMap<T>& x, const Operand<T>& statistics, std::int64_t t,
-                       T& inverse) const {
+  Vector<T> normalised(const MatrixMap<T>& x, const Operand<T>& statistics, std::int64_t t, T& inverse) const {
     const bool centred = attributes_.norm == Norm::layer_norm;
     inverse = statistics.data[centred ? 2 * t + 1 : t];
     const T mean = centred ? statistics.data[2 * t] : T(0);
@@ -297,16 +265,10 @@ class Kernel : KernelBase<T> {
     const MatrixMap<T> x = matrix(in(0));
     MatrixMap<T> y = matrix(out(0));
     switch (attributes_.activation) {
-      case Activation::gelu:
-        y = x.unaryExpr([](T v) { return v * T(0.5) * (1 + std::erf(v * T(M_SQRT1_2))); });
-        return;
-      case Activation::squared_relu:
-        y = x.unaryExpr([](T v) { return v > 0 ? v * v : T(0); });
-        return;
+      case Activation::gelu: y = x.unaryExpr([](T v) { return v * T(0.5) * (1 + std::erf(v * T(M_SQRT1_2))); }); return;
+      case Activation::squared_relu: y = x.unaryExpr([](T v) { return v > 0 ? v * v : T(0); }); return;
       case Activation::swiglu:
-        y = x.leftCols(y.cols())
-                .unaryExpr([](T v) { return v * sigmoid(v); })
-                .cwiseProduct(x.rightCols(y.cols()));
+        y = x.leftCols(y.cols()).unaryExpr([](T v) { return v * sigmoid(v); }).cwiseProduct(x.rightCols(y.cols()));
         return;
     }
   }
@@ -347,8 +309,7 @@ class Kernel : KernelBase<T> {
       for (std::int64_t row = 0; row < x.size(0); ++row) {
         const double position = static_cast<double>(x.at.whole_row(row)) * direction;
         for (std::int64_t i = 0; i < half; ++i) {
-          const double angle =
-              position * std::pow(rope_base, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+          const double angle = position * std::pow(rope_base, -2.0 * static_cast<double>(i) / static_cast<double>(d));
           const T c = static_cast<T>(std::cos(angle)), s = static_cast<T>(std::sin(angle));
           for (std::int64_t h = 0; h < per_row; ++h) {
             const std::int64_t at = (row * per_row + h) * d + i;
@@ -365,8 +326,7 @@ class Kernel : KernelBase<T> {
   // ---------------------------------------------------------------------------------------
 
   // The local row of a token's entry in a vocabulary shard; −1 where another rank has it.
-  static std::int64_t local_entry(const Operand<T>& ids, std::int64_t t, std::int64_t start,
-                                  std::int64_t rows) {
+  static std::int64_t local_entry(const Operand<T>& ids, std::int64_t t, std::int64_t start, std::int64_t rows) {
     const std::int64_t row = static_cast<std::int64_t>(ids.data[t]) - start;
     return row >= 0 && row < rows ? row : -1;
   }
@@ -403,8 +363,7 @@ class Kernel : KernelBase<T> {
     const MatrixMap<T> table = weight(in(1));
     MatrixMap<T> y = matrix(out(0));
     const std::int64_t batch = in(0).size(1);
-    for (std::int64_t t = 0; t < x.rows(); ++t)
-      y.row(t) = x.row(t) + table.row(in(0).at.whole_row(t / batch));
+    for (std::int64_t t = 0; t < x.rows(); ++t) y.row(t) = x.row(t) + table.row(in(0).at.whole_row(t / batch));
   }
 
   void position_gradient() {
@@ -511,8 +470,7 @@ class Kernel : KernelBase<T> {
     const AxisMask summed = static_cast<AxisMask>(out(0).spec().partial & ~mask_of(Axis::pp));
     for (int a = 0; a < axis_count; ++a) {
       const AxisMask axis = mask_of(static_cast<Axis>(a));
-      const bool replicated =
-          (summed & axis) != 0 && (gradient.spec().dimensions[0].sharded_over & axis) == 0;
+      const bool replicated = (summed & axis) != 0 && (gradient.spec().dimensions[0].sharded_over & axis) == 0;
       if (replicated && call_.coordinates[static_cast<std::size_t>(a)] != 0) return false;
     }
     return true;
@@ -551,7 +509,6 @@ class Kernel : KernelBase<T> {
       out(writes() - 1).data[i] = parameter;
     }
   }
-
 };
 
 }  // namespace

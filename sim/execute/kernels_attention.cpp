@@ -16,20 +16,13 @@ class AttentionKernel : KernelBase<T> {
 
   void run() {
     switch (call_.spec->kind) {
-      case OpKind::attention:
-        return attention();
-      case OpKind::attention_backward:
-        return attention_backward();
-      case OpKind::attention_merge:
-        return attention_merge();
-      case OpKind::batched_matmul:
-        return batched_matmul();
-      case OpKind::softmax:
-        return softmax();
-      case OpKind::softmax_backward:
-        return softmax_backward();
-      default:
-        bug("no kernel of attention");
+      case OpKind::attention: return attention();
+      case OpKind::attention_backward: return attention_backward();
+      case OpKind::attention_merge: return attention_merge();
+      case OpKind::batched_matmul: return batched_matmul();
+      case OpKind::softmax: return softmax();
+      case OpKind::softmax_backward: return softmax_backward();
+      default: bug("no kernel of attention");
     }
   }
 
@@ -70,13 +63,11 @@ class AttentionKernel : KernelBase<T> {
   }
 
   // 0, or 1/(1 − p) where the dropout of attention keeps the pair (query, key).
-  Matrix<T> attention_dropout(const Operand<T>& q, const Operand<T>& k, std::int64_t b,
-                              std::int64_t h) const {
+  Matrix<T> attention_dropout(const Operand<T>& q, const Operand<T>& k, std::int64_t b, std::int64_t h) const {
     Matrix<T> keep(q.size(0), k.size(0));
     const std::uint64_t key = synthetic_key(call_.spec->label + " dropout", call_.spec->module, call_.layer);
     for (std::int64_t i = 0; i < keep.rows(); ++i) {
-      const std::int64_t row =
-          (q.at.whole_row(i) * samples(q) + sample(q, b)) * q.at.whole[2] + q.at.start[2] + h;
+      const std::int64_t row = (q.at.whole_row(i) * samples(q) + sample(q, b)) * q.at.whole[2] + q.at.start[2] + h;
       for (std::int64_t j = 0; j < keep.cols(); ++j) {
         keep(i, j) = kept(key, row * k.at.whole[0] + k.at.whole_row(j));
       }
@@ -150,9 +141,7 @@ class AttentionKernel : KernelBase<T> {
   }
 
   // One head of one sample of [s, b, heads, keys].
-  static StridedMap<T> pairs_of(const Operand<T>& o, std::int64_t b, std::int64_t h) {
-    return head_of(o, b, h);
-  }
+  static StridedMap<T> pairs_of(const Operand<T>& o, std::int64_t b, std::int64_t h) { return head_of(o, b, h); }
 
   void batched_matmul() {
     const T scale = static_cast<T>(attributes_.scale);

@@ -22,10 +22,9 @@ namespace meshweave {
 // What the network needs to know of a collective or a message; `cost` and `ranks` outlive the transfer.
 struct Transfer {
   const TransferCost* cost = nullptr;
-  std::span<const int>
-      ranks;  // a collective's members in the order of its ring; a message's source and destination
-  bool message = false;   // only the source sends
-  bool recorded = false;  // belongs to the recorded step: its bytes are counted in links()
+  std::span<const int> ranks;  // a collective's members in the order of its ring; a message's source and destination
+  bool message = false;        // only the source sends
+  bool recorded = false;       // belongs to the recorded step: its bytes are counted in links()
 };
 
 class Network {

@@ -36,7 +36,6 @@ class Perturbations {
 
 // A key per rank for fold_ranks: perturbed ranks differ from all others, so that what they cause can be told
 // from what others cause. Jitter perturbs all ranks.
-std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb,
-                                             const Cluster& cluster);
+std::vector<std::uint64_t> perturbation_keys(const std::vector<Perturbation>& perturb, const Cluster& cluster);
 
 }  // namespace meshweave

@@ -4,8 +4,7 @@
 
 namespace meshweave {
 
-Picoseconds slowed_end(Picoseconds start, double work, double slowdown,
-                       const std::vector<Residency>& residencies) {
+Picoseconds slowed_end(Picoseconds start, double work, double slowdown, const std::vector<Residency>& residencies) {
   Picoseconds now = start;
   while (true) {
     bool resident = false;

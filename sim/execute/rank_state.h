@@ -84,7 +84,6 @@ struct RankState {
 
 // The end of a compute op of `work` that starts at `start` and runs at 1/slowdown while a communication is
 // resident. Communications whose end is unknown are resident for ever.
-Picoseconds slowed_end(Picoseconds start, double work, double slowdown,
-                       const std::vector<Residency>& residencies);
+Picoseconds slowed_end(Picoseconds start, double work, double slowdown, const std::vector<Residency>& residencies);
 
 }  // namespace meshweave

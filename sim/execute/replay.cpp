@@ -10,9 +10,7 @@
 
 namespace meshweave {
 
-std::string_view name_of(Executor executor) {
-  return executor == Executor::analytic ? "analytic" : "simgrid";
-}
+std::string_view name_of(Executor executor) { return executor == Executor::analytic ? "analytic" : "simgrid"; }
 
 ReplayResult replay(const ReplayInput& input, Executor executor, const InterruptFlag* interrupt) {
   const Cluster& cluster = input.costs->cluster;

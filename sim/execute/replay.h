@@ -38,7 +38,7 @@ struct Slice {
   Picoseconds end{0};
   std::uint32_t cause_op = no_op;  // same rank: the op whose end released the launch (for host: the op that
                                    // the host waited for, if any)
-  std::int32_t peer = -1;  // communications: the rank whose launch began the transfer (−1: own launch)
+  std::int32_t peer = -1;          // communications: the rank whose launch began the transfer (−1: own launch)
   CauseKind cause = CauseKind::none;
   bool cause_previous_step = false;
 };

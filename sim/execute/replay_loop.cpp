@@ -119,13 +119,11 @@ bool ReplayLoop::issue_next(std::uint32_t player) {
 }
 
 // When the op can launch: issued, its stream free, what it waits for ended.
-Picoseconds ReplayLoop::ready_time(const RankState& r, const OpEntry& op, std::uint8_t step,
-                                   Picoseconds issued) const {
+Picoseconds ReplayLoop::ready_time(const RankState& r, const OpEntry& op, std::uint8_t step, Picoseconds issued) const {
   Picoseconds at = std::max(issued, r.lanes[op.stream].end);
   for (const WaitEntry& w : r.body->waits_of(op)) {
     if (w.previous_step && step == 0) continue;
-    at = std::max(
-        at, r.ends[static_cast<std::size_t>(w.previous_step ? step - 1 : step) * r.body->slots + w.slot]);
+    at = std::max(at, r.ends[static_cast<std::size_t>(w.previous_step ? step - 1 : step) * r.body->slots + w.slot]);
   }
   return at;  // unknown_time is the largest of times
 }
@@ -158,9 +156,8 @@ void ReplayLoop::launch(std::uint32_t player, PlayedOp played, const Issue& issu
   if (played.step == 1) record_launch(r, player, op, played, issue, at);
   if (!op.communication) {
     const bool compute = op.stream == 0;
-    const Picoseconds duration = compute && r.perturbed
-                                     ? perturbations_.duration(op.duration, r.rank, played.op, played.step)
-                                     : op.duration;
+    const Picoseconds duration =
+        compute && r.perturbed ? perturbations_.duration(op.duration, r.rank, played.op, played.step) : op.duration;
     if (compute && slows_) forget_residencies(r, at);
     if (compute && slows_ && !(r.residencies.empty() && r.pending.empty())) {
       r.compute = {true, at, static_cast<double>(duration.count()), unknown_time, r.compute.prediction};
@@ -189,10 +186,10 @@ bool ReplayLoop::settle_compute(std::uint32_t player) {
   RankState& r = ranks_[player];
   RunningCompute& c = r.compute;
   const Picoseconds end = slowed_end(c.start, c.work, input_.costs->slowdown, r.residencies);
-  const bool open = !r.pending.empty() ||
-                    std::any_of(r.residencies.begin(), r.residencies.end(), [&](const Residency& residency) {
-                      return residency.end == unknown_time && residency.launch < end;
-                    });
+  const bool open =
+      !r.pending.empty() || std::any_of(r.residencies.begin(), r.residencies.end(), [&](const Residency& residency) {
+        return residency.end == unknown_time && residency.launch < end;
+      });
   if (open) {
     if (end != c.predicted_end) {
       c.predicted_end = end;
@@ -295,8 +292,8 @@ void ReplayLoop::post_batch(std::uint32_t player, const OpEntry& entry, PlayedOp
     const Lane& other_lane = other.lanes[other.body->ops[other_op].stream];
     const bool both_here = peer.player == player && other_op == played.op;
     if (both_here && !message.send) continue;
-    const bool posted = other_lane.end == unknown_time && other_lane.played.op == other_op &&
-                        other_lane.played.step == played.step;
+    const bool posted =
+        other_lane.end == unknown_time && other_lane.played.op == other_op && other_lane.played.step == played.step;
     if (posted) begin_message(player, m, std::max(lane.launch, other_lane.launch));
   }
 }
@@ -311,9 +308,8 @@ void ReplayLoop::begin_message(std::uint32_t player, std::uint32_t m, Picosecond
   const PeerEntry& far = tables_.peer(player, message.peer);
   const BodyTable& sender = message.send ? *r.body : *ranks_[far.player].body;
   const std::uint32_t sent = message.send ? m : (*far.other_end)[m];
-  const auto bytes = static_cast<double>(wire_bytes(*input_.program, *sender.body,
-                                                    sender.body->ops[sender.op_of_message[sent]],
-                                                    sender.body->messages[sent]));
+  const auto bytes = static_cast<double>(wire_bytes(
+      *input_.program, *sender.body, sender.body->ops[sender.op_of_message[sent]], sender.body->messages[sent]));
   Flight flight;
   flight.message_ranks[0] = message.send ? r.rank : other;
   flight.message_ranks[1] = message.send ? other : r.rank;
@@ -353,17 +349,16 @@ void ReplayLoop::end_message_at(std::uint32_t player, std::uint32_t m, int other
   const std::uint8_t stream = r.body->ops[r.body->op_of_message[m]].stream;
   Lane& lane = r.lanes[stream];
   const bool first = lane.open_messages == r.body->body->ops[lane.played.op].message_count;
-  const bool later = first || end > lane.last_end ||
-                     (end == lane.last_end &&
-                      (begin > lane.last_begin || (begin == lane.last_begin && m < lane.last_message)));
+  const bool later =
+      first || end > lane.last_end ||
+      (end == lane.last_end && (begin > lane.last_begin || (begin == lane.last_begin && m < lane.last_message)));
   if (later) {
     lane.last_end = end;
     lane.last_begin = begin;
     lane.last_message = m;
     lane.last_peer = begin > lane.launch ? other_rank : -1;
   }
-  if (--lane.open_messages == 0)
-    end_communication(player, stream, lane.last_begin, lane.last_peer, lane.last_end);
+  if (--lane.open_messages == 0) end_communication(player, stream, lane.last_begin, lane.last_peer, lane.last_end);
 }
 
 void ReplayLoop::end_communication(std::uint32_t player, std::uint8_t stream, Picoseconds begin, int peer,
@@ -471,8 +466,7 @@ void ReplayLoop::require_all_ended() const {
   for (const RankState& r : ranks_) {
     bool ended = r.next.step == 2 && r.pending.empty();
     for (std::size_t s = 0; s < tables_.streams(); ++s) ended = ended && r.lanes[s].end != unknown_time;
-    if (!ended)
-      bug(fmt::format("the replay stands still: rank {} waits for ever at op {}", r.rank, r.next.op));
+    if (!ended) bug(fmt::format("the replay stands still: rank {} waits for ever at op {}", r.rank, r.next.op));
   }
 }
 

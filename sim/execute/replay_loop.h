@@ -56,10 +56,8 @@ class ReplayLoop {
   void post_batch(std::uint32_t player, const OpEntry& op, PlayedOp played);
   void begin_message(std::uint32_t player, std::uint32_t message, Picoseconds begin);
   void end_message(std::uint32_t player, std::uint32_t message, Picoseconds begin, Picoseconds end);
-  void end_message_at(std::uint32_t player, std::uint32_t message, int other_rank, Picoseconds begin,
-                      Picoseconds end);
-  void end_communication(std::uint32_t player, std::uint8_t stream, Picoseconds begin, int peer,
-                         Picoseconds end);
+  void end_message_at(std::uint32_t player, std::uint32_t message, int other_rank, Picoseconds begin, Picoseconds end);
+  void end_communication(std::uint32_t player, std::uint8_t stream, Picoseconds begin, int peer, Picoseconds end);
 
   // The clock.
   void fly(Flight&& flight, Picoseconds flows_begin, int rank, std::uint32_t op);
@@ -67,10 +65,9 @@ class ReplayLoop {
   bool take_events();
 
   // Records of the second play.
-  void record_launch(const RankState& r, std::uint32_t player, const OpEntry& op, PlayedOp played,
-                     const Issue& issue, Picoseconds at);
-  int last_to_arrive(std::uint32_t player, const Meeting& meeting, std::uint8_t stream,
-                     Picoseconds latest) const;
+  void record_launch(const RankState& r, std::uint32_t player, const OpEntry& op, PlayedOp played, const Issue& issue,
+                     Picoseconds at);
+  int last_to_arrive(std::uint32_t player, const Meeting& meeting, std::uint8_t stream, Picoseconds latest) const;
   void require_all_ended() const;
   void count_op();
 

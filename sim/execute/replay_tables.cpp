@@ -149,8 +149,7 @@ void ReplayTables::add_meetings(const ReplayInput& input) {
       }
       for (const std::uint32_t cls : classes) meeting_of_[cls * channels_.size() + c] = meeting;
       meetings_.push_back({static_cast<std::uint32_t>(meeting_players_.size()),
-                           static_cast<std::uint32_t>(classes.size()), instance,
-                           static_cast<std::uint8_t>(c)});
+                           static_cast<std::uint32_t>(classes.size()), instance, static_cast<std::uint8_t>(c)});
       meeting_players_.insert(meeting_players_.end(), classes.begin(), classes.end());
     }
   }

@@ -45,9 +45,7 @@ struct BodyTable {
   std::vector<std::uint32_t> op_of_message;
   std::uint32_t slots = 0;
 
-  std::span<const WaitEntry> waits_of(const OpEntry& op) const {
-    return {waits.data() + op.first_wait, op.wait_count};
-  }
+  std::span<const WaitEntry> waits_of(const OpEntry& op) const { return {waits.data() + op.first_wait, op.wait_count}; }
 };
 
 // A (group, stream) pair that collectives use.
@@ -58,8 +56,7 @@ struct Channel {
 
 // Where the players of one communicator meet.
 struct Meeting {
-  std::uint32_t first_player =
-      0;  // into ReplayTables::meeting_players, by the smallest rank of each in the group
+  std::uint32_t first_player = 0;  // into ReplayTables::meeting_players, by the smallest rank of each in the group
   std::uint32_t players = 0;
   std::uint32_t instance = 0;  // of the channel's group; with folded classes that of the first player
   std::uint8_t channel = 0;
@@ -90,9 +87,7 @@ class ReplayTables {
   std::span<const std::uint32_t> players_of(const Meeting& m) const {
     return {meeting_players_.data() + m.first_player, m.players};
   }
-  const PeerEntry& peer(std::uint32_t player, std::uint8_t peer) const {
-    return peers_[player * peer_count_ + peer];
-  }
+  const PeerEntry& peer(std::uint32_t player, std::uint8_t peer) const { return peers_[player * peer_count_ + peer]; }
 
  private:
   void add_bodies(const ReplayInput& input);

@@ -15,8 +15,7 @@ namespace {
 constexpr std::uint32_t no_flow = 0xffffffff;
 
 // The links' rates under the perturbations of the ranks at their ends.
-std::vector<double> link_rates(const LinkGraph& graph, const Cluster& cluster,
-                               const Perturbations& perturbations) {
+std::vector<double> link_rates(const LinkGraph& graph, const Cluster& cluster, const Perturbations& perturbations) {
   const auto factor_at = [&](std::uint32_t vertex, LinkClass kind) {
     const auto rank = static_cast<int>(vertex);
     if (rank >= cluster.ranks()) return 1.0;
@@ -57,9 +56,7 @@ struct PredictedEnd {
   Picoseconds time{0};
   std::uint32_t flow = 0;
   std::uint32_t version = 0;
-  bool operator>(const PredictedEnd& other) const {
-    return time != other.time ? time > other.time : flow > other.flow;
-  }
+  bool operator>(const PredictedEnd& other) const { return time != other.time ? time > other.time : flow > other.flow; }
 };
 
 class SimgridNetwork final : public Network {
@@ -136,8 +133,7 @@ const std::vector<Flow>& SimgridNetwork::flows_of(const Transfer& transfer) {
 }
 
 const Path& SimgridNetwork::path(int source, int destination) {
-  const std::uint64_t key =
-      static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
+  const std::uint64_t key = static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
   const auto [known, fresh] = paths_.try_emplace(key);
   if (fresh) {
     known->second.links = graph_.route(source, destination);
@@ -160,8 +156,7 @@ void SimgridNetwork::start_flow(std::uint32_t transfer, const Flow& flow, bool r
   }
   const Path& route = path(flow.source, flow.destination);
   ActiveFlow& active = flows_[id];
-  active = {&route, transfer, active.version + 1, flow.bytes, std::min(flow.cap, route.rate), flow.cap,
-            now_,   true};
+  active = {&route, transfer, active.version + 1, flow.bytes, std::min(flow.cap, route.rate), flow.cap, now_, true};
   bool shares = use_ == SolverUse::always;
   for (const std::uint32_t link : route.links) {
     LinkState& state = links_[link];

@@ -30,8 +30,10 @@ Plan make_plan(const Scenario& scenario) {
   plan.ranks = scenario.cluster.ranks();
   for (std::size_t module = 0; module < scenario.layout_by_module.size(); ++module) {
     const ModuleLayout& layout = scenario.layout_by_module[module];
-    ModulePlan p{module, ProcessGrid(degrees_of(layout), grid_order(layout.order), layout.rank_offset),
-                 {}, scenario.micro_batches(module)};
+    ModulePlan p{module,
+                 ProcessGrid(degrees_of(layout), grid_order(layout.order), layout.rank_offset),
+                 {},
+                 scenario.micro_batches(module)};
     int layer = 0;
     for (std::size_t g = 0; g < layout.stages.size(); ++g) {
       p.stages.push_back({layer, layout.stages[g], g == 0, g + 1 == layout.stages.size()});

@@ -76,9 +76,9 @@ void Adjoint::contribute(Value v, Value g) {
 // The forward value as the backward may read it: saved, or made again.
 Value Adjoint::needed(Value v) {
   const BlockValue& value = block_.values[v];
-  const bool again = value.role == Role::local && value.re_emit != ReEmit::kept &&
-                     (value.re_emit == ReEmit::always ||
-                      (value.re_emit == ReEmit::selective && recompute_ == Recompute::selective));
+  const bool again =
+      value.role == Role::local && value.re_emit != ReEmit::kept &&
+      (value.re_emit == ReEmit::always || (value.re_emit == ReEmit::selective && recompute_ == Recompute::selective));
   if (!again) {
     const auto it = full_.find(v);
     return it == full_.end() ? v : it->second;
@@ -156,12 +156,12 @@ void Adjoint::push(BlockOp op) {
 }
 
 void Adjoint::emit(OpKind kind, std::string label, std::vector<Value> reads, std::vector<Value> writes,
-          const OpAttributes& attributes) {
+                   const OpAttributes& attributes) {
   push(make_op(kind, Phase::backward_data, std::move(label), std::move(reads), std::move(writes), attributes));
 }
 
-BlockOp Adjoint::make_op(OpKind kind, Phase phase, std::string label, std::vector<Value> reads, std::vector<Value> writes,
-                const OpAttributes& attributes) const {
+BlockOp Adjoint::make_op(OpKind kind, Phase phase, std::string label, std::vector<Value> reads,
+                         std::vector<Value> writes, const OpAttributes& attributes) const {
   BlockOp op;
   op.spec.kind = kind;
   op.spec.phase = phase;
@@ -179,8 +179,8 @@ void Adjoint::emit_weight(OpKind kind, std::string label, std::vector<Value> rea
   for (Value g : gradients) {
     if (block_.values[g].role == Role::main_gradient) reads.push_back(g);
   }
-  weights_.push_back(make_op(kind, Phase::backward_weight, std::move(label), std::move(reads), std::move(gradients),
-                             attributes));
+  weights_.push_back(
+      make_op(kind, Phase::backward_weight, std::move(label), std::move(reads), std::move(gradients), attributes));
 }
 
 void Adjoint::emit_weight_late(OpKind kind, std::string label, std::vector<Value> reads, std::vector<Value> gradients) {

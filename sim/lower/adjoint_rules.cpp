@@ -1,9 +1,8 @@
 // The adjoint rule of each op kind.
-#include "sim/lower/adjoint.h"
-
 #include <algorithm>
 
 #include "sim/base/error.h"
+#include "sim/lower/adjoint.h"
 
 namespace meshweave {
 
@@ -157,8 +156,8 @@ void Adjoint::embedding(const BlockOp& op) {
 void Adjoint::position_add(const BlockOp& op) {
   const Value dy = gradient(op.writes[0]);
   contribute(op.reads[0], dy);
-  emit_weight(OpKind::position_gradient, op.spec.label, {dy},
-              {main_gradient(op.reads[1], token_axes(block_.spec(dy)))}, op.spec.attributes);
+  emit_weight(OpKind::position_gradient, op.spec.label, {dy}, {main_gradient(op.reads[1], token_axes(block_.spec(dy)))},
+              op.spec.attributes);
 }
 
 // The sum of what every member computed for the gathered tensor, back to the owners.
@@ -212,7 +211,8 @@ void Adjoint::broadcast(const BlockOp& op) { send_home(OpKind::reduce, op, op.sp
 
 void Adjoint::send_home(OpKind kind, const BlockOp& forward, const OpAttributes& attributes) {
   AxisMask axes = 0;
-  for (const Dimension& d : block_.spec(forward.reads[0]).dimensions) axes = static_cast<AxisMask>(axes | d.sharded_over);
+  for (const Dimension& d : block_.spec(forward.reads[0]).dimensions)
+    axes = static_cast<AxisMask>(axes | d.sharded_over);
   std::vector<Value> gradients, homes;
   for (std::size_t i = 0; i < forward.reads.size(); ++i) {
     gradients.push_back(summed(forward.writes[i]));
@@ -232,9 +232,8 @@ void Adjoint::reorder(const BlockOp& op) {
 
 // d logits = (softmax − one-hot) × scale: the rule spans the four ops and two all-reduces of the loss.
 void Adjoint::cross_entropy(const BlockOp& op) {
-  const BlockOp& sums = *std::find_if(block_.forward.begin(), block_.forward.end(), [](const BlockOp& o) {
-    return o.spec.kind == OpKind::cross_entropy_sum;
-  });
+  const BlockOp& sums = *std::find_if(block_.forward.begin(), block_.forward.end(),
+                                      [](const BlockOp& o) { return o.spec.kind == OpKind::cross_entropy_sum; });
   const Value logits = sums.reads[0];
   const std::vector<Value> reads{needed(sums.writes[0]), needed(op.reads[0]), sums.reads[2]};
   const Value d_logits = contribution(logits, op);

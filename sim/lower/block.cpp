@@ -77,8 +77,7 @@ void BlockRecorder::op(OpKind kind, std::string label, std::vector<Value> reads,
   block_.forward.push_back(std::move(op));
 }
 
-void BlockRecorder::tensor_op(OpKind kind, std::string label, Value read, Value write,
-                              const OpAttributes& attributes) {
+void BlockRecorder::tensor_op(OpKind kind, std::string label, Value read, Value write, const OpAttributes& attributes) {
   op(kind, std::move(label), {read}, {write}, attributes);
   block_.forward.back().spec.stream = context_.tensor_stream;
   block_.forward.back().spec.group = context_.tp_group;
@@ -93,8 +92,8 @@ void BlockRecorder::collective(OpKind kind, std::string label, std::uint8_t stre
 
 void BlockRecorder::hop(std::string label, std::uint8_t stream, std::vector<Value> sent, std::vector<Value> received,
                         const OpAttributes& attributes) {
-  BlockOp op = ring_hop(context_, Phase::forward, std::move(label), stream, std::move(sent), std::move(received),
-                        attributes);
+  BlockOp op =
+      ring_hop(context_, Phase::forward, std::move(label), stream, std::move(sent), std::move(received), attributes);
   op.region = region_;
   block_.forward.push_back(std::move(op));
 }

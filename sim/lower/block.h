@@ -20,22 +20,22 @@ using Value = std::uint32_t;
 constexpr Value no_value = 0xffffffff;
 
 enum class Role : std::uint8_t {
-  input,          // the block's argument: output of the block before
+  input,            // the block's argument: output of the block before
   output_gradient,  // the backward's argument
-  parameter,      // persistent weight; `parameter` is its index in Block::parameters
-  main_gradient,  // persistent gradient of it
+  parameter,        // persistent weight; `parameter` is its index in Block::parameters
+  main_gradient,    // persistent gradient of it
   token_ids,
   labels,
   loss,
-  local,          // made by an op of the block
+  local,  // made by an op of the block
 };
 
 // When a forward value that the backward reads is made again instead of being saved.
 enum class ReEmit : std::uint8_t {
   never,
-  always,         // gathers of sequence parallelism, visiting weights, gathered keys and values
-  selective,      // inside the attention core, under recompute "selective"
-  kept,           // not even under recompute "full"
+  always,     // gathers of sequence parallelism, visiting weights, gathered keys and values
+  selective,  // inside the attention core, under recompute "selective"
+  kept,       // not even under recompute "full"
 };
 
 struct BlockValue {
@@ -43,11 +43,11 @@ struct BlockValue {
   Role role = Role::local;
   Category category = Category::activations;
   std::uint32_t parameter = 0;
-  Value alias = no_value;      // shares the storage of this value: the result of a collective in place, or a chunk
+  Value alias = no_value;         // shares the storage of this value: the result of a collective in place, or a chunk
   std::int64_t alias_offset = 0;  // bytes into the shared value at which this one starts
   ReEmit re_emit = ReEmit::never;
-  bool secondary = false;      // exists only when something reads it
-  bool of_input = false;       // belongs to the layer of the block's input (its gradient)
+  bool secondary = false;         // exists only when something reads it
+  bool of_input = false;          // belongs to the layer of the block's input (its gradient)
   std::uint32_t tensor_spec = 0;  // interned by finish()
 };
 
@@ -60,8 +60,8 @@ struct BlockOp {
   // A hop along a ring (point_to_point): what is read goes to one neighbour, what is written comes from the other.
   std::uint8_t send_to = no_peer;
   std::uint8_t receive_from = no_peer;
-  std::int16_t region = -1;    // index into Block::regions; −1: its own adjoint rule
-  std::uint32_t op_spec = 0;   // interned by finish()
+  std::int16_t region = -1;   // index into Block::regions; −1: its own adjoint rule
+  std::uint32_t op_spec = 0;  // interned by finish()
 };
 
 // A weight of the block, [rows, columns] or [n]. `tied` names the embedding table that first and last stage share.

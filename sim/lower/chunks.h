@@ -6,8 +6,8 @@
 //
 // Chunk i is the i-th of equal parts of every rank's sequence share, so that a chunk is a smaller gather or scatter
 // of the same kind. A backward's reduce-scatter stays whole: the weight gradient behind it hides it, as Megatron's
-// bulk overlap does. The same holds for the gather of a weight gradient's input. One call of the host issues all chunks of
-// an op.
+// bulk overlap does. The same holds for the gather of a weight gradient's input. One call of the host issues all chunks
+// of an op.
 #pragma once
 
 #include "sim/lower/block.h"

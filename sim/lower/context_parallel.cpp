@@ -46,7 +46,8 @@ Value attention_over_ring(BlockRecorder& r, Value q, Value k, Value v) {
   const ReEmit again = c.layout().keep == Keep::keys_values ? ReEmit::kept
                        : c.layout().cp.regather             ? ReEmit::always
                                                             : ReEmit::never;
-  const KeysValues all = in_sequence_order(r, "keys, values", gather_in_rank_order(r, "keys, values", k, v, again), again);
+  const KeysValues all =
+      in_sequence_order(r, "keys, values", gather_in_rank_order(r, "keys, values", k, v, again), again);
   return plain_attention(r, q, all.k, all.v);
 }
 

@@ -292,7 +292,8 @@ class MlpBackward {
       }
       received.push_back(a_.add(std::move(value)));
     }
-    a_.push(ring_hop(c_, Phase::backward_data, hop_label(what, step), c_.weight_stream, sent, received, hop_attributes(c_)));
+    a_.push(ring_hop(c_, Phase::backward_data, hop_label(what, step), c_.weight_stream, sent, received,
+                     hop_attributes(c_)));
     return received;
   }
 

@@ -10,9 +10,9 @@
 //              gradients of visitors are reduced to their owner. mlp: the round again; a shard's gradient follows it
 //              from rank to rank and comes home with the D-th hop.
 //
-// With `prefetch` n > 0 the projections of owner r + 1 are issued before the attention of owner r, whose gather they hide,
-// and n shards are under way ahead; with 0 everything runs one behind the other. Embedding table and output layer are
-// gathered whole; norms are replicated, their gradients summed over the axis.
+// With `prefetch` n > 0 the projections of owner r + 1 are issued before the attention of owner r, whose gather they
+// hide, and n shards are under way ahead; with 0 everything runs one behind the other. Embedding table and output layer
+// are gathered whole; norms are replicated, their gradients summed over the axis.
 #pragma once
 
 #include "sim/lower/block.h"

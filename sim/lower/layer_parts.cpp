@@ -18,7 +18,8 @@ Linear column_parallel(BlockRecorder& r, const std::string& name, std::int64_t o
                        const std::vector<std::int64_t>& packed) {
   const ModuleContext& c = r.context();
   std::array<std::int64_t, 3> rows{};
-  std::transform(packed.begin(), packed.end(), rows.begin(), [&](std::int64_t part) { return c.weight_sharded(part).size; });
+  std::transform(packed.begin(), packed.end(), rows.begin(),
+                 [&](std::int64_t part) { return c.weight_sharded(part).size; });
   Linear linear;
   linear.weight = r.parameter(name + ".weight", {c.weight_sharded(outputs), {inputs, 0}}, false, rows);
   if (bias) linear.bias = r.parameter(name + ".bias", {c.weight_sharded(outputs)}, false, rows);
@@ -54,8 +55,7 @@ Value norm(BlockRecorder& r, const std::string& name, Value x) {
   if (layer_norm) reads.push_back(r.parameter(name + ".bias", {{c.shape().hidden, 0}}));
   const Value y = r.local_like(name, x);
   // Mean and reciprocal deviation per token, or the reciprocal root mean square alone.
-  const Value statistics =
-      r.local(name + ".statistics", c.local_tokens({{layer_norm ? 2 : 1, 0}}), DType::fp32);
+  const Value statistics = r.local(name + ".statistics", c.local_tokens({{layer_norm ? 2 : 1, 0}}), DType::fp32);
   r.block().values[statistics].secondary = true;
   r.op(OpKind::norm, name, std::move(reads), {y, statistics}, attributes);
   return y;
@@ -104,8 +104,7 @@ Value fused_attention(BlockRecorder& r, Value q, Value k, Value v, double visibl
   attributes.visible = visible;
   const Value context = r.local_like("context", q);
   const TensorSpec& queries = r.block().spec(q);
-  const Value lse = r.local(
-      "log-sum-exp", {queries.dimensions.begin(), queries.dimensions.begin() + 3}, DType::fp32);
+  const Value lse = r.local("log-sum-exp", {queries.dimensions.begin(), queries.dimensions.begin() + 3}, DType::fp32);
   r.block().values[lse].secondary = true;
   r.block().values[lse].re_emit = ReEmit::selective;
   r.op(OpKind::attention, "attention", {q, k, v}, {context, lse}, attributes);

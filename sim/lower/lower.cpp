@@ -99,7 +99,8 @@ class StageLowering {
       first_site_.push_back(sites.size());
       const int last = stage.first_layer + stage.layers;
       if (stage.embedding) sites.push_back({&blocks.embedding, -1, -1, chunk});
-      for (int layer = stage.first_layer; layer < last; ++layer) sites.push_back({&blocks.layer, layer, layer - 1, chunk});
+      for (int layer = stage.first_layer; layer < last; ++layer)
+        sites.push_back({&blocks.layer, layer, layer - 1, chunk});
       if (stage.head) sites.push_back({&blocks.head, -1, last - 1, chunk});
     }
     first_site_.push_back(sites.size());
@@ -139,8 +140,8 @@ class StageLowering {
     if (value.of_input) place.layer = static_cast<std::int16_t>(site.input_layer);
     if (value.alias != no_value) {
       const Tensor shared = body_.tensors[resolve(site_index, tensors, value.alias, where)];
-      return tensors[v] = builder_.view(body_, value.tensor_spec, shared.storage,
-                                                  shared.offset + value.alias_offset, place);
+      return tensors[v] =
+                 builder_.view(body_, value.tensor_spec, shared.storage, shared.offset + value.alias_offset, place);
     }
     return tensors[v] = builder_.transient(body_, value.tensor_spec, value.category, place);
   }
@@ -248,7 +249,8 @@ class StageLowering {
     spec.label = label;
     const PipelineTransfer& first = action.transfers.front();
     builder_.append(body_, spec, reads, writes,
-                    {-1, static_cast<std::int16_t>(first.micro_batch), static_cast<std::int16_t>(first.chunk)}, messages);
+                    {-1, static_cast<std::int16_t>(first.micro_batch), static_cast<std::int16_t>(first.chunk)},
+                    messages);
   }
 
   std::uint32_t tensor_of(const PipelineTransfer& transfer) {
@@ -261,9 +263,9 @@ class StageLowering {
       spec.name = "d(" + spec.name + ")";
       layer += stage.layers;
     }
-    const std::uint32_t tensor = builder_.transient(
-        body_, builder_.tensor_spec(spec), Category::boundary,
-        {static_cast<std::int16_t>(layer), static_cast<std::int16_t>(transfer.micro_batch), -1});
+    const std::uint32_t tensor =
+        builder_.transient(body_, builder_.tensor_spec(spec), Category::boundary,
+                           {static_cast<std::int16_t>(layer), static_cast<std::int16_t>(transfer.micro_batch), -1});
     return (transfer.backward ? flight.output_gradient : flight.input) = tensor;
   }
 
@@ -355,7 +357,8 @@ Program lower(const Scenario& scenario, const Plan& plan, const InterruptFlag* i
   }
   for (Body& body : builder.program().bodies) {
     check_interrupt(interrupt);
-    if (scenario.overlap.tp) hoist_tensor_communication(builder.program(), body, context.tensor_stream, scenario.overlap.depth);
+    if (scenario.overlap.tp)
+      hoist_tensor_communication(builder.program(), body, context.tensor_stream, scenario.overlap.depth);
     const int ahead = context.tsp() > 1 ? context.layout().tsp.prefetch : scenario.overlap.cp ? 1 : 0;
     if (ahead == 0 || context.sequence_axes == 0) continue;
     hoist_visitors(builder.program(), body, context.context_stream, ahead);

@@ -23,8 +23,8 @@ struct ModuleContext {
   std::uint16_t ulysses_group = no_group;
   std::uint16_t sequence_group = no_group;  // of cp or tsp: the ring, or the gather
   std::uint8_t tensor_stream = 0;
-  std::uint8_t context_stream = 0;   // keys, values and heads between sequence shards
-  std::uint8_t weight_stream = 0;    // visiting weights of tsp and their gradients
+  std::uint8_t context_stream = 0;  // keys, values and heads between sequence shards
+  std::uint8_t weight_stream = 0;   // visiting weights of tsp and their gradients
   std::uint8_t pipeline_stream = 0;
   std::uint8_t data_stream = 0;
   std::uint8_t next_in_ring = 0, previous_in_ring = 0;  // peers along cp or tsp
@@ -58,7 +58,8 @@ struct ModuleContext {
   DType activation_type() const { return scenario->precision.activations; }
 };
 
-// A group's pattern over all members of several axes; the order of its members is that of a dimension sharded over them.
+// A group's pattern over all members of several axes; the order of its members is that of a dimension sharded over
+// them.
 std::vector<AxisPattern> whole_axes(const ModuleContext& context, AxisMask axes);
 
 ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, const ModulePlan& plan);

@@ -119,14 +119,15 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
   bucket.parameters = (bucket.parameters + shards_ - 1) / shards_ * shards_;
   const std::string name = "bucket " + std::to_string(buckets_.size());
 
-  const std::uint32_t weight_storage = builder_.storage(body_, bucket.parameters * bytes_of(precision.parameters),
-                                                        Category::parameters, true);
-  bucket.weights = flat(bucket, "parameters " + name, bucket.parameters, precision.parameters, 0, weight_storage, false);
+  const std::uint32_t weight_storage =
+      builder_.storage(body_, bucket.parameters * bytes_of(precision.parameters), Category::parameters, true);
+  bucket.weights =
+      flat(bucket, "parameters " + name, bucket.parameters, precision.parameters, 0, weight_storage, false);
   std::uint32_t gradient_storage = 0;
   if (train_) {
     const Parameter& first = parameter_of(items[0]);
-    gradient_storage = builder_.storage(body_, bucket.parameters * bytes_of(precision.main_gradients),
-                                        Category::main_gradients, true);
+    gradient_storage =
+        builder_.storage(body_, bucket.parameters * bytes_of(precision.main_gradients), Category::main_gradients, true);
     bucket.gradients = flat(bucket, "gradients " + name, bucket.parameters, precision.main_gradients,
                             sites[items[0].site].block->spec(first.main_gradient).partial, gradient_storage, false);
     bucket.reduced = bucket.gradients;
@@ -154,9 +155,8 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
     const Block& block = *sites[item.site].block;
     const Parameter& parameter = block.parameters[item.parameter];
     const Place where{static_cast<std::int16_t>(sites[item.site].layer), -1, -1};
-    weights_[item.site][item.parameter] =
-        builder_.view(body_, block.values[parameter.value].tensor_spec, weight_storage,
-                      offset * bytes_of(precision.parameters), where);
+    weights_[item.site][item.parameter] = builder_.view(body_, block.values[parameter.value].tensor_spec,
+                                                        weight_storage, offset * bytes_of(precision.parameters), where);
     if (train_) {
       gradients_[item.site][item.parameter] =
           builder_.view(body_, block.values[parameter.main_gradient].tensor_spec, gradient_storage,
@@ -184,8 +184,8 @@ void ParameterStore::zero_gradients() {
   }
 }
 
-std::uint32_t ParameterStore::collective(OpKind kind, const std::string& label, std::uint16_t group,
-                                         std::uint32_t read, TensorSpec written, AxisMask offset_axes, int chunk) {
+std::uint32_t ParameterStore::collective(OpKind kind, const std::string& label, std::uint16_t group, std::uint32_t read,
+                                         TensorSpec written, AxisMask offset_axes, int chunk) {
   OpSpec spec = op(kind, Phase::gradient_reduce, label);
   spec.stream = context_.data_stream;
   spec.group = group;
@@ -251,8 +251,7 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
   group.patterns.insert(group.patterns.end(), shard_patterns_.begin(), shard_patterns_.end());
   for (const AxisPattern& p : whole_axes(context_, context_.pp_axis)) group.patterns.push_back(p);
   TensorSpec spec = make_spec("gradient norm²", {{1, 0}}, DType::fp32, group.axes(), context_.module);
-  const std::uint32_t own =
-      builder_.transient(body_, builder_.tensor_spec(spec), Category::workspace, {});
+  const std::uint32_t own = builder_.transient(body_, builder_.tensor_spec(spec), Category::workspace, {});
   OpSpec norm = op(OpKind::gradient_norm, Phase::optimizer, "gradient norm");
   norm.sync = group.patterns.empty();
   const std::uint32_t writes[] = {own};
@@ -263,8 +262,7 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
   sum.group = builder_.group(group);
   sum.sync = true;
   spec.partial = 0;
-  const std::uint32_t whole =
-      builder_.view(body_, builder_.tensor_spec(spec), body_.tensors[own].storage, 0, {});
+  const std::uint32_t whole = builder_.view(body_, builder_.tensor_spec(spec), body_.tensors[own].storage, 0, {});
   const std::uint32_t sum_reads[] = {own};
   const std::uint32_t sum_writes[] = {whole};
   builder_.append(body_, sum, sum_reads, sum_writes, {});

@@ -25,15 +25,15 @@ struct Site {
 
 struct Bucket {
   int chunk = 0;
-  bool replicated = false;        // over tensor parallelism
+  bool replicated = false;  // over tensor parallelism
   bool tied = false;
   std::uint32_t tied_parameter = 0;  // of first_site
-  std::size_t first_site = 0;     // the site whose backward completes the bucket
-  std::int64_t parameters = 0;    // padded to a multiple of the shards
-  std::uint32_t weights = 0;      // tensor: the flat parameters
+  std::size_t first_site = 0;        // the site whose backward completes the bucket
+  std::int64_t parameters = 0;       // padded to a multiple of the shards
+  std::uint32_t weights = 0;         // tensor: the flat parameters
   std::uint32_t weight_shard = 0;
-  std::uint32_t gradients = 0;    // tensor: the flat main gradients, partial
-  std::uint32_t reduced = 0;      // tensor: what the optimizer reads, set by reduce()
+  std::uint32_t gradients = 0;       // tensor: the flat main gradients, partial
+  std::uint32_t reduced = 0;         // tensor: what the optimizer reads, set by reduce()
   std::vector<std::uint32_t> state;  // main parameters (unless the parameters are), first and second moment
 };
 
@@ -80,8 +80,8 @@ class ParameterStore {
   ProgramBuilder& builder_;
   Body& body_;
   bool train_;
-  bool sharded_;          // ZeRO-1 over more than one rank
-  int shards_ = 1;        // ranks of one optimizer instance's shard group
+  bool sharded_;                             // ZeRO-1 over more than one rank
+  int shards_ = 1;                           // ranks of one optimizer instance's shard group
   AxisMask model_axis_ = 0;                  // tp or tsp, over which weights are sharded
   std::vector<AxisPattern> shard_patterns_;  // of an instance's ranks, when sharded
   AxisMask shard_axes_ = 0;                  // those along which there are several

@@ -95,7 +95,8 @@ class RingBackward {
 
   // A sum that travels; at home it is the whole gradient.
   Value arriving(Value v, int hops) {
-    return adjoint_.add(gradient_of(v, hops, hops == 0 ? "" : fmt::format(" from {} ranks", hops), Category::communication));
+    return adjoint_.add(
+        gradient_of(v, hops, hops == 0 ? "" : fmt::format(" from {} ranks", hops), Category::communication));
   }
 
   // before + own, in the place of `before`.

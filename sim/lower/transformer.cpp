@@ -18,7 +18,7 @@ Value attention_part(BlockRecorder& r, Value x) {
   const DType type = c.activation_type();
   const Value normed = enter_tensor_parallel(r, norm(r, "norm1", x), "norm1");
   const Linear qkv = column_parallel(r, "qkv", s.qkv_size(), s.hidden, s.biases != Biases::none,
-                                    {s.q_size(), s.kv_size(), s.kv_size()});
+                                     {s.q_size(), s.kv_size(), s.kv_size()});
   const auto heads = [&](std::int64_t count) { return c.tokens({c.tp_sharded(count), {s.head_dim, 0}}); };
   Value q = r.local("q", heads(s.heads), type);
   Value k = r.local("k", heads(s.kv_heads), type);
@@ -47,7 +47,7 @@ Value mlp_part(BlockRecorder& r, Value x) {
   const bool bias = s.biases == Biases::all;
   const Value normed = enter_tensor_parallel(r, norm(r, "norm2", x), "norm2");
   const Linear fc1 = column_parallel(r, "fc1", s.fc1_size(), s.hidden, bias,
-                                    s.gated() ? std::vector{s.ffn, s.ffn} : std::vector<std::int64_t>{});
+                                     s.gated() ? std::vector{s.ffn, s.ffn} : std::vector<std::int64_t>{});
   const Value widened = r.local("fc1", c.tokens({c.tp_sharded(s.fc1_size())}), type);
   matmul(r, "fc1", normed, fc1, {widened});
   const Value activated = r.local("activation", c.tokens({c.tp_sharded(s.ffn)}), type);
@@ -106,8 +106,8 @@ Block record_embedding(const ModuleContext& context) {
   BlockRecorder r(context, block);
   const Value ids = r.external(Role::token_ids, token_spec(context, "token ids"));
   const Value table = vocabulary_table(r, "embedding.weight", s.tied_embeddings, "embedding");
-  const Value partial = r.local("embedding partial", context.tokens({{s.hidden, 0}}), context.activation_type(),
-                                context.tp_axis);
+  const Value partial =
+      r.local("embedding partial", context.tokens({{s.hidden, 0}}), context.activation_type(), context.tp_axis);
   r.op(OpKind::embedding, "embedding", {ids, table}, {partial});
   Value x = leave_tensor_parallel(r, partial, "embedding", "embedding");
   if (s.position == Position::learned) {
@@ -129,8 +129,8 @@ Block record_head(const ModuleContext& context) {
   BlockRecorder r(context, block);
   const Value x = r.input(hidden_spec(context));
   const Value normed = enter_tensor_parallel(r, norm(r, "final norm", x), "final norm");
-  const Value table = vocabulary_table(r, s.tied_embeddings ? "embedding.weight" : "output.weight", s.tied_embeddings,
-                                       "logits");
+  const Value table =
+      vocabulary_table(r, s.tied_embeddings ? "embedding.weight" : "output.weight", s.tied_embeddings, "logits");
   const Value logits = r.local("logits", context.tokens({vocabulary_columns(context)}), context.activation_type());
   matmul(r, "logits", normed, {table, no_value}, {logits});
 

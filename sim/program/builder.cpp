@@ -15,8 +15,8 @@ std::size_t hash_of(const TensorSpec& spec) {
     h = combine(h, static_cast<std::uint64_t>(d.size) << 8 | d.sharded_over);
     h = combine(h, static_cast<std::uint64_t>(static_cast<std::uint16_t>(d.visit)) << 16 | d.zigzag);
   }
-  return combine(h, static_cast<std::uint64_t>(spec.pieces) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 | static_cast<std::uint64_t>(spec.partial) << 8 |
-                        spec.module);
+  return combine(h, static_cast<std::uint64_t>(spec.pieces) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 |
+                        static_cast<std::uint64_t>(spec.partial) << 8 | spec.module);
 }
 
 std::size_t hash_of(const OpSpec& spec) {
@@ -31,7 +31,8 @@ std::size_t hash_of(const OpSpec& spec) {
 }
 
 template <typename T>
-std::uint32_t intern(std::vector<T>& table, std::unordered_multimap<std::size_t, std::uint32_t>& index, const T& value) {
+std::uint32_t intern(std::vector<T>& table, std::unordered_multimap<std::size_t, std::uint32_t>& index,
+                     const T& value) {
   const std::size_t h = hash_of(value);
   for (auto [it, end] = index.equal_range(h); it != end; ++it) {
     if (table[it->second] == value) return it->second;

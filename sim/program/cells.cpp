@@ -76,8 +76,6 @@ class Cutter {
 
 }  // namespace
 
-Cells cut_storages(const Program& program, const Body& body) {
-  return Cutter(program, body).cut();
-}
+Cells cut_storages(const Program& program, const Body& body) { return Cutter(program, body).cut(); }
 
 }  // namespace meshweave

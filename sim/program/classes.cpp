@@ -10,9 +10,7 @@ namespace meshweave {
 namespace {
 
 // The inner mixing keeps a value that is itself a mixed colour from cancelling the hash.
-std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
-  return mix_bits(mix_bits(hash) ^ value);
-}
+std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix_bits(mix_bits(hash) ^ value); }
 
 // The groups and peers that the ops of a body use, each once, ascending.
 struct Partners {
@@ -44,9 +42,7 @@ Partners partners_of(const Program& program, const Body& body) {
 class Refinement {
  public:
   explicit Refinement(const Program& program)
-      : program_(program),
-        communicators_(make_communicators(program)),
-        colour_(program.body_of_rank.size(), 0) {
+      : program_(program), communicators_(make_communicators(program)), colour_(program.body_of_rank.size(), 0) {
     for (const Body& body : program.bodies) partners_.push_back(partners_of(program, body));
     peers_of_rank_.resize(program.peers.size());
     for (const std::uint8_t peer : marked<std::uint8_t>(used_peers())) peers_of_rank_[peer] = resolve(peer);
@@ -93,8 +89,7 @@ class Refinement {
     result.class_of = colour_;
     result.size.assign(colours_, 0);
     for (std::size_t rank = 0; rank < colour_.size(); ++rank) {
-      if (colour_[rank] == result.representative.size())
-        result.representative.push_back(static_cast<int>(rank));
+      if (colour_[rank] == result.representative.size()) result.representative.push_back(static_cast<int>(rank));
       ++result.size[colour_[rank]];
     }
     return result;
@@ -155,8 +150,7 @@ class Refinement {
   }
 
   // 0 for a rank outside the group.
-  std::uint64_t of_instance(const std::vector<std::uint64_t>& values, std::uint16_t group,
-                            std::size_t rank) const {
+  std::uint64_t of_instance(const std::vector<std::uint64_t>& values, std::uint16_t group, std::size_t rank) const {
     const std::uint32_t instance = communicators_.by_group[group].instance_of[rank];
     return instance == UINT32_MAX ? 0 : values[instance];
   }

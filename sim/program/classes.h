@@ -5,10 +5,9 @@
 // partition (colour refinement). GPT-3 175B on TP8·PP8·DP16: 8 classes of 128 ranks, one per stage.
 #pragma once
 
-#include <span>
-
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "sim/program/program.h"
@@ -16,8 +15,8 @@
 namespace meshweave {
 
 struct RankClasses {
-  std::vector<std::uint32_t> class_of;   // by rank; classes are numbered by their smallest rank
-  std::vector<int> representative;       // smallest rank of the class
+  std::vector<std::uint32_t> class_of;  // by rank; classes are numbered by their smallest rank
+  std::vector<int> representative;      // smallest rank of the class
   std::vector<int> size;
   int count() const { return static_cast<int>(size.size()); }
 };

@@ -5,8 +5,7 @@ namespace meshweave {
 namespace {
 
 // A rank's index along several axes, and their common length.
-std::pair<std::int64_t, std::int64_t> index_along(const ProcessGrid& grid, int rank, AxisMask axes,
-                                                  bool tp_is_major) {
+std::pair<std::int64_t, std::int64_t> index_along(const ProcessGrid& grid, int rank, AxisMask axes, bool tp_is_major) {
   std::int64_t index = 0;
   std::int64_t length = 1;
   const auto add = [&](Axis axis) {
@@ -72,8 +71,8 @@ Geometry geometry_of(const Program& program, const Body& body, int rank, std::ui
   if (t.offset_axes != 0) {
     // Of an optimizer instance's shards there are fewer than the axis is long: the storage bounds them.
     const auto [first, last] = program.byte_range(body, tensor);
-    g.offset += index_along(grid, rank, t.offset_axes, false).first % ((last - first) / g.spec->bytes()) *
-                g.spec->bytes();
+    g.offset +=
+        index_along(grid, rank, t.offset_axes, false).first % ((last - first) / g.spec->bytes()) * g.spec->bytes();
   }
   for (std::size_t d = 0; d < g.spec->rank; ++d) {
     const Dimension& dimension = g.spec->dimensions[d];

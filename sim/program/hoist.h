@@ -2,8 +2,8 @@
 // compute that does not need them.
 //
 // A communication off the compute stream waits for all compute issued before it, so its place in the issue order
-// decides what it overlaps. The pass moves a communication on `stream` up behind the last op that it conflicts with (one
-// of the two writes bytes that the other touches), past at most `depth` earlier communications of its stream, and
+// decides what it overlaps. The pass moves a communication on `stream` up behind the last op that it conflicts with
+// (one of the two writes bytes that the other touches), past at most `depth` earlier communications of its stream, and
 // never past another stream's communication or an op that holds the host. It passes a communication only together
 // with compute above it: two that would run one behind the other keep their order.
 #pragma once

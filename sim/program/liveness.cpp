@@ -25,8 +25,7 @@ std::vector<std::uint32_t> first_compute_after(const Program& program, const Bod
   for (const std::uint32_t compute : pending[0]) {
     for (std::size_t s = 0; s < waits.streams; ++s) {
       const std::uint32_t ended = waits.clock[compute * waits.streams + s];
-      while (seen[s] < pending[s].size() && pending[s][seen[s]] < ended)
-        after[pending[s][seen[s]++]] = compute;
+      while (seen[s] < pending[s].size() && pending[s][seen[s]] < ended) after[pending[s][seen[s]++]] = compute;
     }
   }
   return after;

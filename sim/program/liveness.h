@@ -21,15 +21,15 @@ struct StorageLife {
 };
 
 struct Liveness {
-  std::vector<StorageLife> lives;     // by storage; persistent ones: {0, ops.size()}
+  std::vector<StorageLife> lives;  // by storage; persistent ones: {0, ops.size()}
   BytesByCategory persistent{};
   struct Change {
     std::uint32_t op = 0;
-    BytesByCategory bytes{};          // alive from this op on, persistent storages included
+    BytesByCategory bytes{};  // alive from this op on, persistent storages included
   };
-  std::vector<Change> curve;          // ascending ops, the first at op 0
+  std::vector<Change> curve;  // ascending ops, the first at op 0
   std::uint32_t peak_op = 0;
-  BytesByCategory peak{};             // composition at the peak
+  BytesByCategory peak{};  // composition at the peak
   std::int64_t peak_bytes = 0;
 };
 

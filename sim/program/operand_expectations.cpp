@@ -14,8 +14,7 @@ std::string shape(const TensorSpec& t) {
 }
 
 void OperandExpectations::expect_whole(const TensorSpec& t) {
-  expect(t.partial == 0,
-         [&] { return fmt::format("reads {}, still partial over {}", t.name, names_of(t.partial)); });
+  expect(t.partial == 0, [&] { return fmt::format("reads {}, still partial over {}", t.name, names_of(t.partial)); });
 }
 
 void OperandExpectations::expect_all_whole() {

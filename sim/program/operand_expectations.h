@@ -46,18 +46,10 @@ class OperandExpectations {
   std::string fault_;
 };
 
-inline AxisMask sharded(const TensorSpec& t, std::size_t dimension) {
-  return t.dimensions[dimension].sharded_over;
-}
-inline std::int64_t size(const TensorSpec& t, std::size_t dimension) {
-  return t.dimensions[dimension].size;
-}
-inline AxisMask joined(AxisMask a, AxisMask b) {
-  return static_cast<AxisMask>(a | b);
-}
-inline AxisMask without(AxisMask a, AxisMask b) {
-  return static_cast<AxisMask>(a & ~b);
-}
+inline AxisMask sharded(const TensorSpec& t, std::size_t dimension) { return t.dimensions[dimension].sharded_over; }
+inline std::int64_t size(const TensorSpec& t, std::size_t dimension) { return t.dimensions[dimension].size; }
+inline AxisMask joined(AxisMask a, AxisMask b) { return static_cast<AxisMask>(a | b); }
+inline AxisMask without(AxisMask a, AxisMask b) { return static_cast<AxisMask>(a & ~b); }
 // "x[8,2/dp,6]"
 std::string shape(const TensorSpec& t);
 

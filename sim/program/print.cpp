@@ -21,17 +21,14 @@ std::string place_of(const Op& op) {
 
 std::string shape_of(const TensorSpec& spec) {
   std::string out;
-  for (std::size_t i = 0; i < spec.rank; ++i)
-    out += fmt::format("{}{}", i == 0 ? "" : ",", spec.dimensions[i].size);
+  for (std::size_t i = 0; i < spec.rank; ++i) out += fmt::format("{}{}", i == 0 ? "" : ",", spec.dimensions[i].size);
   if (spec.pieces > 1) out += fmt::format(" in {} pieces", spec.pieces);
   return out;
 }
 
 std::string count(std::size_t n, std::string_view noun) { return count_text(static_cast<std::int64_t>(n), noun); }
 
-std::string peer_name(const Peer& peer) {
-  return fmt::format("{}{:+}", name_of(peer.axis), peer.delta);
-}
+std::string peer_name(const Peer& peer) { return fmt::format("{}{:+}", name_of(peer.axis), peer.delta); }
 
 std::string group_text(const Group& group) {
   std::string out = group.name;
@@ -67,8 +64,7 @@ class Printer {
     line("streams");
     for (std::size_t i = 0; i < program_.streams.size(); ++i) line("  {} {}", i, program_.streams[i].name);
     line("groups");
-    for (std::size_t i = 0; i < program_.groups.size(); ++i)
-      line("  {} {}", i, group_text(program_.groups[i]));
+    for (std::size_t i = 0; i < program_.groups.size(); ++i) line("  {} {}", i, group_text(program_.groups[i]));
   }
 
   void print_body(std::uint32_t index) {
@@ -101,8 +97,8 @@ class Printer {
     print_operands(body, "reads", program_.reads(body, op));
     print_operands(body, "writes", program_.writes(body, op));
     for (const Message& m : program_.messages(body, op)) {
-      line("    {} {} tag {}: {}", m.send ? "sends to" : "receives from", peer_name(program_.peers[m.peer]),
-           m.tag, describe_tensor(program_, body, m.tensor));
+      line("    {} {} tag {}: {}", m.send ? "sends to" : "receives from", peer_name(program_.peers[m.peer]), m.tag,
+           describe_tensor(program_, body, m.tensor));
     }
     for (const Wait& w : waits.of(index))
       line("    waits  op {}{}", w.op, w.previous_step ? " of the step before" : "");

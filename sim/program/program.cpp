@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace meshweave {
 
 std::string_view name_of(Category category) {
@@ -13,23 +12,56 @@ std::string_view name_of(Category category) {
 }
 
 std::string_view name_of(OpKind kind) {
-  constexpr std::string_view names[] = {
-      "matmul",           "bias-gradient",     "attention",         "attention-backward",   "attention-merge",
-      "batched-matmul",
-      "softmax",          "softmax-backward",  "dropout",           "dropout-backward",     "norm",
-      "norm-backward",    "norm-weight-gradient", "activation",     "activation-backward",  "rope",
-      "rope-backward",    "residual-add",      "add",               "embedding",            "embedding-gradient",
-      "position-add",     "position-gradient", "cross-entropy-max", "cross-entropy-sum",    "cross-entropy-loss",
-      "cross-entropy-backward", "slice",       "concat",            "reorder",           "cast",                 "fill",
-      "gradient-norm",    "clip",              "adam",              "copy-to-host",         "copy-to-device",
-      "all-reduce",       "all-gather",        "reduce-scatter",    "reduce",               "broadcast",
-      "all-to-all",       "point-to-point"};
+  constexpr std::string_view names[] = {"matmul",
+                                        "bias-gradient",
+                                        "attention",
+                                        "attention-backward",
+                                        "attention-merge",
+                                        "batched-matmul",
+                                        "softmax",
+                                        "softmax-backward",
+                                        "dropout",
+                                        "dropout-backward",
+                                        "norm",
+                                        "norm-backward",
+                                        "norm-weight-gradient",
+                                        "activation",
+                                        "activation-backward",
+                                        "rope",
+                                        "rope-backward",
+                                        "residual-add",
+                                        "add",
+                                        "embedding",
+                                        "embedding-gradient",
+                                        "position-add",
+                                        "position-gradient",
+                                        "cross-entropy-max",
+                                        "cross-entropy-sum",
+                                        "cross-entropy-loss",
+                                        "cross-entropy-backward",
+                                        "slice",
+                                        "concat",
+                                        "reorder",
+                                        "cast",
+                                        "fill",
+                                        "gradient-norm",
+                                        "clip",
+                                        "adam",
+                                        "copy-to-host",
+                                        "copy-to-device",
+                                        "all-reduce",
+                                        "all-gather",
+                                        "reduce-scatter",
+                                        "reduce",
+                                        "broadcast",
+                                        "all-to-all",
+                                        "point-to-point"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 std::string_view name_of(Phase phase) {
-  constexpr std::string_view names[] = {"forward",   "backward-data",   "backward-weight", "recompute",
-                                        "gradient-reduce", "optimizer", "parameter-gather"};
+  constexpr std::string_view names[] = {"forward",         "backward-data", "backward-weight", "recompute",
+                                        "gradient-reduce", "optimizer",     "parameter-gather"};
   return names[static_cast<std::size_t>(phase)];
 }
 

@@ -50,8 +50,8 @@ struct Dimension {
   std::int64_t size = 1;
   AxisMask sharded_over = 0;
   // Which part a rank holds. 0: that of its own index. r + 1: part r (a visitor from a fixed owner). −s: the part of
-  // index own − s, cyclically (a visitor that came s hops along a ring; the own part visits with s = the length). A rank
-  // sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
+  // index own − s, cyclically (a visitor that came s hops along a ring; the own part visits with s = the length). A
+  // rank sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
   std::int16_t visit = 0;
   // Rows are in zigzag order over this many parts: of 2n chunks of the sequence part p holds p and 2n − 1 − p. 0: in
   // the order of the sequence.
@@ -106,44 +106,44 @@ struct Tensor {
 
 enum class OpKind : std::uint8_t {
   // compute
-  matmul,                // MatmulForm; forward: reads x, W[, bias], writes one or several y (the concatenation of
-                         // their last dimensions is the product); data_gradient: reads dy…, W, writes dx;
-                         // weight_gradient: reads dy…, x, writes dW. Where the result is read too, behind all
-                         // others, the product is added to it (accumulates())
-  bias_gradient,         // reads dy…[, db], writes db (accumulates where it reads it)
-  attention,             // fused: reads q, k, v, writes o[, log-sum-exp][, mask]
-  attention_backward,    // reads do, q, k, v, o, lse[, mask], writes dq, dk, dv
-  attention_merge,       // reads o, lse, o', lse' of the same queries over other keys, writes o, lse over both
-  batched_matmul,        // unfused attention, BatchedForm
-  softmax,               // reads scores, writes probabilities
-  softmax_backward,      // reads dp, p, writes ds
-  dropout,               // reads x, writes y, mask (1 byte per element)
-  dropout_backward,      // reads dy, mask, writes dx
-  norm,                  // reads x, γ[, β], writes y[, statistics]
-  norm_backward,         // reads dy, x, statistics, γ, writes dx
-  norm_weight_gradient,  // reads dy, x, statistics, dγ[, dβ], writes dγ[, dβ] (accumulates)
-  activation,            // reads x, writes y
-  activation_backward,   // reads dy, x, writes dx
-  rope,                  // reads q, k, writes q', k'
-  rope_backward,         // reads dq', dk', writes dq, dk
-  residual_add,          // reads residual, y[, bias], writes out[, mask]: out = residual + dropout(y + bias)
-  add,                   // reads two or more tensors, writes their sum
-  embedding,             // reads ids, table, writes y (partial over the axes that shard the vocabulary)
-  embedding_gradient,    // reads dy, ids[, dtable], writes dtable (accumulates where it reads it)
-  position_add,          // reads x, table, writes x + table[position]
-  position_gradient,     // reads dy, dtable, writes dtable (accumulates)
-  cross_entropy_max,     // reads logits, writes the local maximum per token
-  cross_entropy_sum,     // reads logits, maximum, labels, writes exp(logits − max) and [2]: Σexp, target logit
-  cross_entropy_loss,    // reads sums, maximum, loss, writes loss (accumulates Σ over tokens × scale)
+  matmul,                  // MatmulForm; forward: reads x, W[, bias], writes one or several y (the concatenation of
+                           // their last dimensions is the product); data_gradient: reads dy…, W, writes dx;
+                           // weight_gradient: reads dy…, x, writes dW. Where the result is read too, behind all
+                           // others, the product is added to it (accumulates())
+  bias_gradient,           // reads dy…[, db], writes db (accumulates where it reads it)
+  attention,               // fused: reads q, k, v, writes o[, log-sum-exp][, mask]
+  attention_backward,      // reads do, q, k, v, o, lse[, mask], writes dq, dk, dv
+  attention_merge,         // reads o, lse, o', lse' of the same queries over other keys, writes o, lse over both
+  batched_matmul,          // unfused attention, BatchedForm
+  softmax,                 // reads scores, writes probabilities
+  softmax_backward,        // reads dp, p, writes ds
+  dropout,                 // reads x, writes y, mask (1 byte per element)
+  dropout_backward,        // reads dy, mask, writes dx
+  norm,                    // reads x, γ[, β], writes y[, statistics]
+  norm_backward,           // reads dy, x, statistics, γ, writes dx
+  norm_weight_gradient,    // reads dy, x, statistics, dγ[, dβ], writes dγ[, dβ] (accumulates)
+  activation,              // reads x, writes y
+  activation_backward,     // reads dy, x, writes dx
+  rope,                    // reads q, k, writes q', k'
+  rope_backward,           // reads dq', dk', writes dq, dk
+  residual_add,            // reads residual, y[, bias], writes out[, mask]: out = residual + dropout(y + bias)
+  add,                     // reads two or more tensors, writes their sum
+  embedding,               // reads ids, table, writes y (partial over the axes that shard the vocabulary)
+  embedding_gradient,      // reads dy, ids[, dtable], writes dtable (accumulates where it reads it)
+  position_add,            // reads x, table, writes x + table[position]
+  position_gradient,       // reads dy, dtable, writes dtable (accumulates)
+  cross_entropy_max,       // reads logits, writes the local maximum per token
+  cross_entropy_sum,       // reads logits, maximum, labels, writes exp(logits − max) and [2]: Σexp, target logit
+  cross_entropy_loss,      // reads sums, maximum, loss, writes loss (accumulates Σ over tokens × scale)
   cross_entropy_backward,  // reads exp, sums, labels, writes dlogits × scale
-  slice,                 // reads x, writes the rank's own part along dimension `dimension`
-  concat,                // reads parts, writes them joined along `dimension`
-  reorder,               // reads x, writes its rows in another order (Dimension::zigzag)
-  cast,                  // reads x, writes x in another dtype
-  fill,                  // writes a constant (0)
-  gradient_norm,         // reads gradients, writes Σ of squares (replicated tensors count on coordinate 0 only)
-  clip,                  // reads Σ of squares and gradients, writes the gradients × min(1, clip/norm)
-  adam,                  // reads gradient, main parameter, m, v, writes main parameter, m, v, parameter
+  slice,                   // reads x, writes the rank's own part along dimension `dimension`
+  concat,                  // reads parts, writes them joined along `dimension`
+  reorder,                 // reads x, writes its rows in another order (Dimension::zigzag)
+  cast,                    // reads x, writes x in another dtype
+  fill,                    // writes a constant (0)
+  gradient_norm,           // reads gradients, writes Σ of squares (replicated tensors count on coordinate 0 only)
+  clip,                    // reads Σ of squares and gradients, writes the gradients × min(1, clip/norm)
+  adam,                    // reads gradient, main parameter, m, v, writes main parameter, m, v, parameter
   copy_to_host,
   copy_to_device,
   // communication; operands are the rank's own inputs and outputs, as many of each: several are one call (coalesced).
@@ -151,10 +151,10 @@ enum class OpKind : std::uint8_t {
   all_reduce,
   all_gather,
   reduce_scatter,
-  reduce,                // the root's result; other members write nothing
+  reduce,  // the root's result; other members write nothing
   broadcast,
-  all_to_all,            // splits `dimension` over the members, joins along `joined`
-  point_to_point,        // a batch of messages posted together: reads what is sent, writes what is received
+  all_to_all,      // splits `dimension` over the members, joins along `joined`
+  point_to_point,  // a batch of messages posted together: reads what is sent, writes what is received
 };
 std::string_view name_of(OpKind);
 constexpr bool is_communication(OpKind k) { return k >= OpKind::all_reduce; }
@@ -170,8 +170,8 @@ enum class Phase : std::uint8_t {
   forward,
   backward_data,
   backward_weight,
-  recompute,         // re-emitted forward
-  gradient_reduce,   // sums of gradients over ranks after the last micro-batch
+  recompute,        // re-emitted forward
+  gradient_reduce,  // sums of gradients over ranks after the last micro-batch
   optimizer,
   parameter_gather,
 };
@@ -185,16 +185,16 @@ struct OpAttributes {
   Activation activation = Activation::gelu;
   Norm norm = Norm::layer_norm;
   AttentionMask mask = AttentionMask::causal;
-  bool bias = false;            // matmul, residual_add: the last read operand is a bias
-  std::uint8_t dimension = 0;   // all_gather, reduce_scatter, all_to_all, slice, concat: the dimension that changes
-  std::uint8_t joined = 0;      // all_to_all: the dimension that grows
-  std::int16_t root = 0;        // reduce, broadcast: position of the root in the group
-  std::uint8_t stripes = 1;     // point_to_point: rings of one message each over a node's mesh that the batch stands
-                                // for, every one on a link of its own with 1/stripes of the bytes; equal at both ends
+  bool bias = false;           // matmul, residual_add: the last read operand is a bias
+  std::uint8_t dimension = 0;  // all_gather, reduce_scatter, all_to_all, slice, concat: the dimension that changes
+  std::uint8_t joined = 0;     // all_to_all: the dimension that grows
+  std::int16_t root = 0;       // reduce, broadcast: position of the root in the group
+  std::uint8_t stripes = 1;    // point_to_point: rings of one message each over a node's mesh that the batch stands
+                               // for, every one on a link of its own with 1/stripes of the bytes; equal at both ends
   double dropout = 0;
-  double visible = -1;          // attention: share of the (query, key) pairs that the mask shows; < 0: the mask's own
-  double scale = 1;             // cross entropy: 1 / global token count; attention: softmax scale
-  double limit = 0;             // clip: largest norm
+  double visible = -1;  // attention: share of the (query, key) pairs that the mask shows; < 0: the mask's own
+  double scale = 1;     // cross entropy: 1 / global token count; attention: softmax scale
+  double limit = 0;     // clip: largest norm
   AdamSettings adam;
   bool operator==(const OpAttributes&) const = default;
 };
@@ -206,13 +206,13 @@ constexpr std::uint16_t no_group = 0xffff;
 struct OpSpec {
   OpKind kind = OpKind::fill;
   Phase phase = Phase::forward;
-  std::uint8_t stream = 0;    // index into Program::streams
-  std::uint8_t module = 0;    // index into Program::grids
+  std::uint8_t stream = 0;  // index into Program::streams
+  std::uint8_t module = 0;  // index into Program::grids
   std::uint16_t group = no_group;
-  bool sync = false;          // holds the host until it ends
-  bool same_call = false;     // issued by the host call of an op before it, at no cost of its own: a later chunk
+  bool sync = false;       // holds the host until it ends
+  bool same_call = false;  // issued by the host call of an op before it, at no cost of its own: a later chunk
   OpAttributes attributes;
-  std::string label;          // what it computes: "qkv", "attention", "fc1 gather", …
+  std::string label;  // what it computes: "qkv", "attention", "fc1 gather", …
   std::vector<std::uint32_t> reads;
   std::vector<std::uint32_t> writes;
   bool operator==(const OpSpec&) const = default;
@@ -223,17 +223,17 @@ struct Op {
   std::uint32_t first_operand = 0;  // into Body::operands: reads, then writes, as many as the spec says
   std::uint32_t first_message = 0;  // point_to_point only: into Body::messages
   std::uint16_t message_count = 0;
-  std::int16_t layer = -1;          // global layer; −1 outside layers
-  std::int16_t micro_batch = -1;    // −1 outside micro-batches
-  std::int16_t chunk = -1;          // virtual stage of this rank; −1 outside stages
+  std::int16_t layer = -1;        // global layer; −1 outside layers
+  std::int16_t micro_batch = -1;  // −1 outside micro-batches
+  std::int16_t chunk = -1;        // virtual stage of this rank; −1 outside stages
 };
 
 // One end of a transfer. Messages match by (pair of ranks, tag); the order per ordered pair is the same at both
 // ends. `tensor` is the sent or received tensor.
 struct Message {
   bool send = false;
-  std::uint8_t peer = 0;   // index into Program::peers
-  std::uint64_t tag = 0;   // see message_tag() and ring_tag()
+  std::uint8_t peer = 0;  // index into Program::peers
+  std::uint64_t tag = 0;  // see message_tag() and ring_tag()
   std::uint32_t tensor = 0;
 };
 // boundary: the global virtual stage that sends forward or receives backward.
@@ -321,8 +321,8 @@ struct Program {
   std::pair<std::int64_t, std::int64_t> byte_range(const Body& body, std::uint32_t tensor) const;
 };
 
-// Bytes that a sent message puts on the wire. Several messages of one op to one peer travel as one: the first carries the
-// bytes of all, the others none.
+// Bytes that a sent message puts on the wire. Several messages of one op to one peer travel as one: the first carries
+// the bytes of all, the others none.
 std::int64_t wire_bytes(const Program& program, const Body& body, const Op& op, const Message& message);
 
 // Whether the result of a product, a gradient or a collective is added to what the written operand holds, which is then

@@ -24,8 +24,7 @@ std::string Findings::name_op(int rank, std::size_t op) const {
   return "rank " + std::to_string(rank) + " " + describe_op(program_, body_of(rank), op);
 }
 
-void Findings::add(Fault fault, int rank, std::size_t op, const std::string& what, int other_rank,
-                   int other_op) {
+void Findings::add(Fault fault, int rank, std::size_t op, const std::string& what, int other_rank, int other_op) {
   if (full()) return;
   add({fault, rank, static_cast<int>(op), other_rank, other_op, name_op(rank, op) + ": " + what});
 }
@@ -36,9 +35,7 @@ void Findings::add(Violation violation) {
 
 namespace {
 
-std::uint64_t any_placement(std::span<const int>) {
-  return 0;
-}
+std::uint64_t any_placement(std::span<const int>) { return 0; }
 
 // Ranks of one class go through the same states at zero durations, so that the representatives stand for all:
 // a class's op ends when the classes of its group's members, or of its peers, have posted theirs.

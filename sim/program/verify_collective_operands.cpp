@@ -21,27 +21,20 @@ class CollectiveOperands : public OperandExpectations {
     for (operand_ = 0; operand_ < writes(); ++operand_) check_one();
     if (!accumulates(program(), spec())) return;
     for (std::size_t i = 0; i < writes(); ++i) {
-      expect(spec().reads[writes() + i] == spec().writes[i], [&] {
-        return fmt::format("writes {} but accumulates {}", out(i).name, in(writes() + i).name);
-      });
+      expect(spec().reads[writes() + i] == spec().writes[i],
+             [&] { return fmt::format("writes {} but accumulates {}", out(i).name, in(writes() + i).name); });
     }
   }
 
   void check_one() {
     switch (spec().kind) {
       case OpKind::all_reduce:
-      case OpKind::reduce:
-        return reduction();
-      case OpKind::all_gather:
-        return all_gather();
-      case OpKind::reduce_scatter:
-        return reduce_scatter();
-      case OpKind::broadcast:
-        return broadcast();
-      case OpKind::all_to_all:
-        return all_to_all();
-      default:
-        return;
+      case OpKind::reduce: return reduction();
+      case OpKind::all_gather: return all_gather();
+      case OpKind::reduce_scatter: return reduce_scatter();
+      case OpKind::broadcast: return broadcast();
+      case OpKind::all_to_all: return all_to_all();
+      default: return;
     }
   }
 
@@ -80,8 +73,7 @@ class CollectiveOperands : public OperandExpectations {
   // The same shape, but that one side may be a visitor.
   void expect_same_part(const TensorSpec& a, const TensorSpec& b) {
     bool same = a.rank == b.rank;
-    for (std::size_t i = 0; same && i < a.rank; ++i)
-      same = size(a, i) == size(b, i) && sharded(a, i) == sharded(b, i);
+    for (std::size_t i = 0; same && i < a.rank; ++i) same = size(a, i) == size(b, i) && sharded(a, i) == sharded(b, i);
     expect_fit(same, a, b);
   }
 
@@ -98,8 +90,7 @@ class CollectiveOperands : public OperandExpectations {
       return size(part, d) * members() == size(whole, d) &&
              sharded(part, d) == joined(sharded(whole, d), summed_axes());
     };
-    expect_fit(own().rank == result().rank && changes(own(), result(), split) &&
-                   changes(result(), own(), joined_along),
+    expect_fit(own().rank == result().rank && changes(own(), result(), split) && changes(result(), own(), joined_along),
                own(), result());
   }
 
@@ -152,8 +143,7 @@ class CollectiveOperands : public OperandExpectations {
   // The axes along which the group has several members.
   AxisMask summed_axes() const {
     AxisMask axes = 0;
-    for (const AxisPattern& p : group().patterns)
-      axes = joined(axes, p.count > 1 ? mask_of(p.axis) : AxisMask{0});
+    for (const AxisPattern& p : group().patterns) axes = joined(axes, p.count > 1 ? mask_of(p.axis) : AxisMask{0});
     return axes;
   }
 

@@ -33,11 +33,7 @@ class CollectiveCheck {
  public:
   CollectiveCheck(const Program& program, const RankClasses& classes, const Communicators& communicators,
                   Findings& findings, PartnersByClass& partners)
-      : program_(program),
-        classes_(classes),
-        communicators_(communicators),
-        findings_(findings),
-        partners_(partners) {
+      : program_(program), classes_(classes), communicators_(communicators), findings_(findings), partners_(partners) {
     for (const Body& body : program.bodies) calls_.push_back(calls_of(program, body));
   }
 
@@ -47,9 +43,7 @@ class CollectiveCheck {
 
  private:
   const Calls& calls(int rank) const { return calls_[program_.body_of_rank[static_cast<std::size_t>(rank)]]; }
-  const OpSpec& spec(int rank, std::uint32_t op) const {
-    return program_.spec(findings_.body_of(rank).ops[op]);
-  }
+  const OpSpec& spec(int rank, std::uint32_t op) const { return program_.spec(findings_.body_of(rank).ops[op]); }
 
   // The representative against one member of every other class in its instance.
   void check_class(std::uint32_t c) {
@@ -99,8 +93,8 @@ class CollectiveCheck {
 
   bool same_call(const OpSpec& a, const OpSpec& b) const {
     return &a == &b ||
-           (a.kind == b.kind && a.attributes.reduce == b.attributes.reduce &&
-            a.attributes.root == b.attributes.root && input_bytes(program_, a) == input_bytes(program_, b) &&
+           (a.kind == b.kind && a.attributes.reduce == b.attributes.reduce && a.attributes.root == b.attributes.root &&
+            input_bytes(program_, a) == input_bytes(program_, b) &&
             output_bytes(program_, a) == output_bytes(program_, b));
   }
 
@@ -114,16 +108,15 @@ class CollectiveCheck {
                   fmt::format("is {}, which rank {} does not call", ordinal_text(key, n), member), member);
   }
 
-  void report_difference(int rank, std::uint32_t op, int member, std::uint32_t other,
-                         const CommunicatorKey& key, std::size_t n) {
+  void report_difference(int rank, std::uint32_t op, int member, std::uint32_t other, const CommunicatorKey& key,
+                         std::size_t n) {
     const auto size = [&](const OpSpec& s) {
       return fmt::format("{} -> {} bytes", input_bytes(program_, s), output_bytes(program_, s));
     };
-    findings_.add(
-        Fault::collective_mismatch, rank, op,
-        fmt::format("is {} ({}), where {} is called ({})", ordinal_text(key, n), size(spec(rank, op)),
-                    findings_.name_op(member, other), size(spec(member, other))),
-        member, static_cast<int>(other));
+    findings_.add(Fault::collective_mismatch, rank, op,
+                  fmt::format("is {} ({}), where {} is called ({})", ordinal_text(key, n), size(spec(rank, op)),
+                              findings_.name_op(member, other), size(spec(member, other))),
+                  member, static_cast<int>(other));
   }
 
   const Program& program_;

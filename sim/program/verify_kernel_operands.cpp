@@ -8,9 +8,7 @@
 namespace meshweave {
 namespace {
 
-AxisMask token_axes(const TensorSpec& t) {
-  return joined(sharded(t, 0), sharded(t, 1));
-}
+AxisMask token_axes(const TensorSpec& t) { return joined(sharded(t, 0), sharded(t, 1)); }
 
 AxisMask feature_axes(const TensorSpec& t) {
   AxisMask axes = 0;
@@ -43,76 +41,43 @@ class KernelOperands : public OperandExpectations {
  private:
   void check() {
     switch (spec().kind) {
-      case OpKind::matmul:
-        return matmul();
-      case OpKind::bias_gradient:
-        return bias_gradient();
-      case OpKind::attention:
-        return attention(0);
-      case OpKind::attention_backward:
-        return attention_backward();
-      case OpKind::attention_merge:
-        return attention_merge();
-      case OpKind::batched_matmul:
-        return batched_matmul();
-      case OpKind::dropout:
-        return dropout();
-      case OpKind::dropout_backward:
-        return dropout_backward();
-      case OpKind::norm:
-        return norm();
-      case OpKind::norm_backward:
-        return norm_backward();
-      case OpKind::norm_weight_gradient:
-        return norm_weight_gradient();
-      case OpKind::activation:
-        return activation(in(0), out(0));
-      case OpKind::activation_backward:
-        return activation_backward();
+      case OpKind::matmul: return matmul();
+      case OpKind::bias_gradient: return bias_gradient();
+      case OpKind::attention: return attention(0);
+      case OpKind::attention_backward: return attention_backward();
+      case OpKind::attention_merge: return attention_merge();
+      case OpKind::batched_matmul: return batched_matmul();
+      case OpKind::dropout: return dropout();
+      case OpKind::dropout_backward: return dropout_backward();
+      case OpKind::norm: return norm();
+      case OpKind::norm_backward: return norm_backward();
+      case OpKind::norm_weight_gradient: return norm_weight_gradient();
+      case OpKind::activation: return activation(in(0), out(0));
+      case OpKind::activation_backward: return activation_backward();
       case OpKind::rope:
-      case OpKind::rope_backward:
-        return rope();
-      case OpKind::residual_add:
-        return residual_add();
-      case OpKind::add:
-        return add();
-      case OpKind::embedding:
-        return embedding();
-      case OpKind::embedding_gradient:
-        return embedding_gradient();
-      case OpKind::position_add:
-        return position_add();
-      case OpKind::position_gradient:
-        return position_gradient();
+      case OpKind::rope_backward: return rope();
+      case OpKind::residual_add: return residual_add();
+      case OpKind::add: return add();
+      case OpKind::embedding: return embedding();
+      case OpKind::embedding_gradient: return embedding_gradient();
+      case OpKind::position_add: return position_add();
+      case OpKind::position_gradient: return position_gradient();
       case OpKind::cross_entropy_max:
-      case OpKind::cross_entropy_sum:
-        return cross_entropy_of_logits();
-      case OpKind::cross_entropy_loss:
-        return cross_entropy_loss();
-      case OpKind::cross_entropy_backward:
-        return cross_entropy_backward();
-      case OpKind::slice:
-        return slice();
-      case OpKind::concat:
-        return concat();
-      case OpKind::reorder:
-        return reorder();
+      case OpKind::cross_entropy_sum: return cross_entropy_of_logits();
+      case OpKind::cross_entropy_loss: return cross_entropy_loss();
+      case OpKind::cross_entropy_backward: return cross_entropy_backward();
+      case OpKind::slice: return slice();
+      case OpKind::concat: return concat();
+      case OpKind::reorder: return reorder();
       case OpKind::softmax:
-      case OpKind::softmax_backward:
-        return elementwise();
-      case OpKind::cast:
-        return carry_over(false);
+      case OpKind::softmax_backward: return elementwise();
+      case OpKind::cast: return carry_over(false);
       case OpKind::copy_to_host:
-      case OpKind::copy_to_device:
-        return carry_over(true);
-      case OpKind::gradient_norm:
-        return gradient_norm();
-      case OpKind::clip:
-        return clip();
-      case OpKind::adam:
-        return adam();
-      default:
-        return;  // fill fits anything; a batch is checked against its messages
+      case OpKind::copy_to_device: return carry_over(true);
+      case OpKind::gradient_norm: return gradient_norm();
+      case OpKind::clip: return clip();
+      case OpKind::adam: return adam();
+      default: return;  // fill fits anything; a batch is checked against its messages
     }
   }
 
@@ -171,12 +136,9 @@ class KernelOperands : public OperandExpectations {
 
   void matmul() {
     switch (spec().attributes.matmul) {
-      case MatmulForm::forward:
-        return matmul_forward();
-      case MatmulForm::data_gradient:
-        return matmul_data_gradient();
-      case MatmulForm::weight_gradient:
-        return matmul_weight_gradient();
+      case MatmulForm::forward: return matmul_forward();
+      case MatmulForm::data_gradient: return matmul_data_gradient();
+      case MatmulForm::weight_gradient: return matmul_weight_gradient();
     }
   }
 
@@ -242,8 +204,8 @@ class KernelOperands : public OperandExpectations {
       expect_partial(in(i), in(0).partial);
       outputs += features(in(i));
     }
-    expect_fit(out(0).rank == 1 && size(out(0), 0) == outputs && sharded(out(0), 0) == feature_axes(in(0)),
-               in(0), out(0));
+    expect_fit(out(0).rank == 1 && size(out(0), 0) == outputs && sharded(out(0), 0) == feature_axes(in(0)), in(0),
+               out(0));
     expect_gradient(joined(in(0).partial, token_axes(in(0))));
   }
 
@@ -258,9 +220,8 @@ class KernelOperands : public OperandExpectations {
   }
 
   void expect_log_sum_exp(const TensorSpec& lse, const TensorSpec& q) {
-    expect_fit(
-        lse.rank == 3 && std::equal(lse.dimensions.begin(), lse.dimensions.begin() + 3, q.dimensions.begin()),
-        lse, q);
+    expect_fit(lse.rank == 3 && std::equal(lse.dimensions.begin(), lse.dimensions.begin() + 3, q.dimensions.begin()),
+               lse, q);
   }
 
   void attention(std::size_t first) {
@@ -274,8 +235,7 @@ class KernelOperands : public OperandExpectations {
     for (std::size_t i = 0; i < reads(); ++i) expect_whole(in(i));
     expect_partial(out(0), 0);
     // Each rank has the gradients that its own queries contribute.
-    for (std::size_t i = 1; i < 3; ++i)
-      expect_partial(out(i), without(token_axes(in(1)), token_axes(in(2))));
+    for (std::size_t i = 1; i < 3; ++i) expect_partial(out(i), without(token_axes(in(1)), token_axes(in(2))));
     expect_heads(1);
     expect_same_shape(in(0), in(1));
     expect_same_shape(in(4), in(1));
@@ -294,9 +254,8 @@ class KernelOperands : public OperandExpectations {
 
   // `all` is [s, b, heads, s of the keys].
   void expect_product(const TensorSpec& query, const TensorSpec& key, const TensorSpec& all) {
-    expect_fit(query.rank == 4 && all.rank == 4 && size(query, 0) == size(all, 0) &&
-                   size(query, 1) == size(all, 1) && size(query, 2) == size(all, 2) &&
-                   sharded(query, 2) == sharded(all, 2),
+    expect_fit(query.rank == 4 && all.rank == 4 && size(query, 0) == size(all, 0) && size(query, 1) == size(all, 1) &&
+                   size(query, 2) == size(all, 2) && sharded(query, 2) == sharded(all, 2),
                query, all);
     expect_fit(key.rank == 4 && size(key, 0) == size(all, 3) && size(key, 1) == size(all, 1) &&
                    size(all, 2) % size(key, 2) == 0 && size(key, 3) == size(query, 3),
@@ -312,15 +271,11 @@ class KernelOperands : public OperandExpectations {
     expect_partial(out(0), of_keys ? without(token_axes(in(0)), token_axes(out(0))) : AxisMask{0});
     switch (spec().attributes.batched) {
       case BatchedForm::scores:
-      case BatchedForm::d_probabilities:
-        return expect_product(in(0), in(1), out(0));
+      case BatchedForm::d_probabilities: return expect_product(in(0), in(1), out(0));
       case BatchedForm::context:
-      case BatchedForm::d_query:
-        return expect_product(out(0), in(1), in(0));
-      case BatchedForm::d_value:
-        return expect_product(in(0), out(0), in(1));
-      case BatchedForm::d_key:
-        return expect_product(in(1), out(0), in(0));
+      case BatchedForm::d_query: return expect_product(out(0), in(1), in(0));
+      case BatchedForm::d_value: return expect_product(in(0), out(0), in(1));
+      case BatchedForm::d_key: return expect_product(in(1), out(0), in(0));
     }
   }
 
@@ -499,23 +454,19 @@ class KernelOperands : public OperandExpectations {
   void clip() {
     expect_all_whole();
     expect(in(0).elements() == 1, [&] { return shape(in(0)) + " is no single number"; });
-    expect(
-        std::equal(spec().reads.begin() + 1, spec().reads.end(), spec().writes.begin(), spec().writes.end()),
-        [&] { return "writes other gradients than it reads"; });
+    expect(std::equal(spec().reads.begin() + 1, spec().reads.end(), spec().writes.begin(), spec().writes.end()),
+           [&] { return "writes other gradients than it reads"; });
   }
 
   void adam() {
     expect_all_whole();
     for (std::size_t i = 1; i < reads(); ++i) expect_fit(in(i).elements() == in(0).elements(), in(i), in(0));
-    for (std::size_t i = 0; i < writes(); ++i)
-      expect_fit(out(i).elements() == in(0).elements(), out(i), in(0));
+    for (std::size_t i = 0; i < writes(); ++i) expect_fit(out(i).elements() == in(0).elements(), out(i), in(0));
   }
 };
 
 }  // namespace
 
-std::string kernel_fault(const Program& program, const OpSpec& spec) {
-  return KernelOperands(program, spec).fault();
-}
+std::string kernel_fault(const Program& program, const OpSpec& spec) { return KernelOperands(program, spec).fault(); }
 
 }  // namespace meshweave

@@ -24,8 +24,7 @@ struct PostedMessage {
 
 class MessageCheck {
  public:
-  MessageCheck(const Program& program, const RankClasses& classes, Findings& findings,
-               PartnersByClass& partners)
+  MessageCheck(const Program& program, const RankClasses& classes, Findings& findings, PartnersByClass& partners)
       : program_(program), classes_(classes), findings_(findings), partners_(partners) {
     for (const Body& body : program.bodies) posted_.push_back(posted_by(body));
   }
@@ -64,8 +63,7 @@ class MessageCheck {
       const OpKind kind = program_.spec(body.ops[op]).kind;
       if (kind != OpKind::point_to_point && body.ops[op].message_count == 0) continue;
       std::vector<std::uint32_t> sent, received;
-      for (const Message& m : program_.messages(body, body.ops[op]))
-        (m.send ? sent : received).push_back(m.tensor);
+      for (const Message& m : program_.messages(body, body.ops[op])) (m.send ? sent : received).push_back(m.tensor);
       const auto reads = program_.reads(body, body.ops[op]);
       const auto writes = program_.writes(body, body.ops[op]);
       if (kind != OpKind::point_to_point) {
@@ -124,10 +122,9 @@ class MessageCheck {
 
   void report_unmatched(int rank, int peer, const End& end, bool send) {
     const std::string tensor = describe_tensor(program_, findings_.body_of(rank), end.tensor);
-    const auto text = send ? fmt::format("sends {} with tag {} to rank {}, which does not receive it", tensor,
-                                         end.tag, peer)
-                           : fmt::format("receives {} with tag {} from rank {}, which does not send it",
-                                         tensor, end.tag, peer);
+    const auto text =
+        send ? fmt::format("sends {} with tag {} to rank {}, which does not receive it", tensor, end.tag, peer)
+             : fmt::format("receives {} with tag {} from rank {}, which does not send it", tensor, end.tag, peer);
     findings_.add(Fault::unmatched_message, rank, end.op, text, peer);
   }
 
@@ -153,8 +150,7 @@ class MessageCheck {
       const auto as = [](const TensorSpec& s) {
         return fmt::format("{} partial {}", name_of(s.dtype), names_of(s.partial));
       };
-      findings_.add(Fault::operand_mismatch, rank, sent.op, text(as(a), as(b)), peer,
-                    static_cast<int>(received.op));
+      findings_.add(Fault::operand_mismatch, rank, sent.op, text(as(a), as(b)), peer, static_cast<int>(received.op));
     } else if (a_stripes < 1 || a_stripes != b_stripes) {
       findings_.add(Fault::operand_mismatch, rank, sent.op,
                     text(count_text(a_stripes, "stripe"), count_text(b_stripes, "stripe")), peer,
@@ -171,11 +167,11 @@ class MessageCheck {
       if (match[i] == other.size()) continue;
       if (any && match[i] < latest) {
         const End& overtaken = other[latest];
-        findings_.add(Fault::message_order, rank, own[i].op,
-                      fmt::format("sends tag {} behind tag {} to rank {}, which receives it before, at {}",
-                                  own[i].tag, overtaken.tag, peer,
-                                  describe_op(program_, findings_.body_of(peer), other[match[i]].op)),
-                      peer, static_cast<int>(other[match[i]].op));
+        findings_.add(
+            Fault::message_order, rank, own[i].op,
+            fmt::format("sends tag {} behind tag {} to rank {}, which receives it before, at {}", own[i].tag,
+                        overtaken.tag, peer, describe_op(program_, findings_.body_of(peer), other[match[i]].op)),
+            peer, static_cast<int>(other[match[i]].op));
         return;
       }
       latest = match[i];
@@ -192,8 +188,7 @@ class MessageCheck {
 
 }  // namespace
 
-void check_messages(const Program& program, const RankClasses& classes, Findings& findings,
-                    PartnersByClass& partners) {
+void check_messages(const Program& program, const RankClasses& classes, Findings& findings, PartnersByClass& partners) {
   MessageCheck(program, classes, findings, partners).run();
 }
 

@@ -21,14 +21,11 @@ class Findings {
   std::size_t count() const { return violations_.size(); }
   // The smallest rank of a body; −1 when no rank has it. A fault of the body is reported there.
   int rank_of_body(std::size_t body) const { return rank_of_body_[body]; }
-  const Body& body_of(int rank) const {
-    return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]];
-  }
+  const Body& body_of(int rank) const { return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]]; }
   // "rank 3 op 17 matmul qkv backward-data, layer 3, micro-batch 0"
   std::string name_op(int rank, std::size_t op) const;
   // Text: name_op(rank, op) + ": " + `what`.
-  void add(Fault fault, int rank, std::size_t op, const std::string& what, int other_rank = -1,
-           int other_op = -1);
+  void add(Fault fault, int rank, std::size_t op, const std::string& what, int other_rank = -1, int other_op = -1);
   void add(Violation violation);
   std::vector<Violation> take() { return std::move(violations_); }
   // Throws Interrupted; the parts ask now and then.
@@ -57,8 +54,7 @@ struct Partner {
 using PartnersByClass = std::vector<std::vector<Partner>>;
 
 // unmatched_message, message_size, message_order, and operand_mismatch of a batch's tensors.
-void check_messages(const Program& program, const RankClasses& classes, Findings& findings,
-                    PartnersByClass& partners);
+void check_messages(const Program& program, const RankClasses& classes, Findings& findings, PartnersByClass& partners);
 
 // collective_mismatch.
 void check_collectives(const Program& program, const RankClasses& classes, const Communicators& communicators,

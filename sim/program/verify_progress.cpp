@@ -69,9 +69,7 @@ class EventGraph {
     std::uint32_t communication = none;
   };
 
-  const Body& body_of(int rank) const {
-    return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]];
-  }
+  const Body& body_of(int rank) const { return program_.bodies[program_.body_of_rank[static_cast<std::size_t>(rank)]]; }
   std::uint32_t body_of_class(std::uint32_t c) const {
     return program_.body_of_rank[static_cast<std::size_t>(classes_.representative[c])];
   }
@@ -106,8 +104,7 @@ class EventGraph {
     partner_.resize(first_partner_.back());
     std::vector<std::uint32_t> next(first_partner_.begin(), first_partner_.end() - 1);
     for (std::size_t c = 0; c < partners.size(); ++c) {
-      for (const Partner& p : partners[c])
-        partner_[next[first_op_[c] + p.op]++] = first_op_[p.partner] + p.partner_op;
+      for (const Partner& p : partners[c]) partner_[next[first_op_[c] + p.op]++] = first_op_[p.partner] + p.partner_op;
     }
   }
 
@@ -182,8 +179,8 @@ class Deadlock {
       : classes_(classes), graph_(graph), findings_(findings) {}
 
   Violation describe(const std::vector<std::uint32_t>& cycle, bool serial) const {
-    std::string text = serial ? "with one communication at a time these wait for each other: "
-                              : "these wait for each other: ";
+    std::string text =
+        serial ? "with one communication at a time these wait for each other: " : "these wait for each other: ";
     Violation violation;
     violation.fault = serial ? Fault::serial_deadlock : Fault::deadlock;
     violation.rank = rank_of(cycle[0]);
@@ -224,8 +221,7 @@ class Deadlock {
 
   std::string step(std::uint32_t event, std::uint32_t needed) const {
     const bool needs_partner = rank_of(event) != rank_of(needed);
-    return fmt::format("{} waits for {} {}", name(event), name(needed),
-                       needs_partner ? "to be posted" : "to end");
+    return fmt::format("{} waits for {} {}", name(event), name(needed), needs_partner ? "to be posted" : "to end");
   }
 
   const RankClasses& classes_;

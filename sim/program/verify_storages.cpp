@@ -49,9 +49,7 @@ class StorageCheck {
   std::uint32_t first_write(const Op& op) const {
     return op.first_operand + static_cast<std::uint32_t>(program_.spec(op).reads.size());
   }
-  const Storage& storage_of(std::uint32_t tensor) const {
-    return body_.storages[body_.tensors[tensor].storage];
-  }
+  const Storage& storage_of(std::uint32_t tensor) const { return body_.storages[body_.tensors[tensor].storage]; }
   std::string name(std::uint32_t tensor) const { return describe_tensor(program_, body_, tensor); }
   void report(Fault fault, const std::string& what, int other_op = -1) {
     findings_.add(fault, rank_, op_, what, other_op < 0 ? -1 : rank_, other_op);
@@ -98,16 +96,15 @@ class StorageCheck {
       read_[operand] = true;
       if (stale == never && !agrees(tensor, operand)) stale = operand;
     }
-    if (unwritten)
-      report(Fault::unwritten_read, fmt::format("reads {}, which nothing wrote before", name(tensor)));
+    if (unwritten) report(Fault::unwritten_read, fmt::format("reads {}, which nothing wrote before", name(tensor)));
     if (stale != never) report_stale(tensor, stale);
   }
 
   void report_stale(std::uint32_t tensor, std::uint32_t operand) {
     const std::uint32_t writer = op_of_write_[operand];
     report(Fault::stale_read,
-           fmt::format("reads {}, but {} wrote {} there last", name(tensor),
-                       describe_op(program_, body_, writer), name(body_.operands[operand])),
+           fmt::format("reads {}, but {} wrote {} there last", name(tensor), describe_op(program_, body_, writer),
+                       name(body_.operands[operand])),
            static_cast<int>(writer));
   }
 
@@ -117,8 +114,7 @@ class StorageCheck {
     std::uint32_t reused = never;
     for (std::uint32_t cell = range.first; cell < range.last; ++cell) {
       const std::uint32_t before = written_by_[cell];
-      if (before != never && reused == never && may_not_follow(tensor, body_.operands[before]))
-        reused = before;
+      if (before != never && reused == never && may_not_follow(tensor, body_.operands[before])) reused = before;
       written_by_[cell] = operand;
     }
     op_of_write_[operand] = static_cast<std::uint32_t>(op_);

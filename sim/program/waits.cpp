@@ -113,8 +113,7 @@ class Deriver {
   void record_accesses(const Op& op, std::uint32_t number, std::uint8_t stream) {
     for (const std::uint32_t t : program_.reads(body_, op)) {
       const Cells::Range range = cells_.of_tensor[t];
-      for (std::uint32_t cell = range.first; cell < range.last; ++cell)
-        reader_[cell * streams_ + stream] = number;
+      for (std::uint32_t cell = range.first; cell < range.last; ++cell) reader_[cell * streams_ + stream] = number;
     }
     for (const std::uint32_t t : program_.writes(body_, op)) {
       const Cells::Range range = cells_.of_tensor[t];
@@ -129,8 +128,7 @@ class Deriver {
   void keep_clock_of_this_step(std::uint32_t ops) {
     waits_.clock.resize(ops * streams_);
     const std::uint32_t* second = clock_.data() + ops * streams_;
-    for (std::size_t i = 0; i < waits_.clock.size(); ++i)
-      waits_.clock[i] = second[i] > ops ? second[i] - ops : 0;
+    for (std::size_t i = 0; i < waits_.clock.size(); ++i) waits_.clock[i] = second[i] > ops ? second[i] - ops : 0;
   }
 
   const Program& program_;
@@ -148,8 +146,6 @@ class Deriver {
 
 }  // namespace
 
-Waits derive_waits(const Program& program, const Body& body) {
-  return Deriver(program, body).derive();
-}
+Waits derive_waits(const Program& program, const Body& body) { return Deriver(program, body).derive(); }
 
 }  // namespace meshweave

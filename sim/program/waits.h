@@ -9,8 +9,6 @@
 // has at most one wait per other stream, the latest op that it needs there.
 #pragma once
 
-#include <span>
-
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,8 +18,8 @@
 namespace meshweave {
 
 struct Wait {
-  std::uint32_t op = 0;          // index into Body::ops
-  bool previous_step = false;    // the occurrence of the step before
+  std::uint32_t op = 0;        // index into Body::ops
+  bool previous_step = false;  // the occurrence of the step before
 };
 
 struct Waits {

@@ -23,18 +23,15 @@ class Operands {
 
  private:
   std::int64_t sum_of_bytes(const std::vector<std::uint32_t>& specs) const {
-    return std::accumulate(
-        specs.begin(), specs.end(), std::int64_t{0},
-        [&](std::int64_t sum, std::uint32_t s) { return sum + program_.tensor_specs[s].bytes(); });
+    return std::accumulate(specs.begin(), specs.end(), std::int64_t{0},
+                           [&](std::int64_t sum, std::uint32_t s) { return sum + program_.tensor_specs[s].bytes(); });
   }
 
   const Program& program_;
   const OpSpec& spec_;
 };
 
-std::int64_t size_of(const TensorSpec& t, std::size_t dimension) {
-  return t.dimensions[dimension].size;
-}
+std::int64_t size_of(const TensorSpec& t, std::size_t dimension) { return t.dimensions[dimension].size; }
 
 // W is [outputs, inputs]; the product is y = x·Wᵀ, dx = dy·W or dW = dyᵀ·x.
 Work matmul_work(const Operands& operands, const OpSpec& spec) {
@@ -128,9 +125,7 @@ Work batched_matmul_work(const Operands& operands, const OpSpec& spec) {
 }
 
 // Bytes of `t`'s elements stored as `dtype`.
-std::int64_t bytes_as(const TensorSpec& t, DType dtype) {
-  return t.elements() * bytes_of(dtype);
-}
+std::int64_t bytes_as(const TensorSpec& t, DType dtype) { return t.elements() * bytes_of(dtype); }
 
 // A position table's touched rows: one per position, shared by the batch. x is [s, b, h].
 std::int64_t position_bytes(const TensorSpec& x, const TensorSpec& table) {
@@ -140,8 +135,7 @@ std::int64_t position_bytes(const TensorSpec& x, const TensorSpec& table) {
 // Kernels that look up rows or take a part touch only that part of an operand.
 std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
   switch (spec.kind) {
-    case OpKind::slice:
-      return 2 * operands.write_bytes();
+    case OpKind::slice: return 2 * operands.write_bytes();
     case OpKind::embedding: {
       const TensorSpec& y = operands.write(0);
       return operands.read(0).bytes() + bytes_as(y, operands.read(1).dtype) + y.bytes();
@@ -162,10 +156,8 @@ std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
       return dy.bytes() + 2 * position_bytes(dy, operands.write(0));
     }
     case OpKind::copy_to_host:
-    case OpKind::copy_to_device:
-      return operands.read_bytes();
-    default:
-      return operands.read_bytes() + operands.write_bytes();
+    case OpKind::copy_to_device: return operands.read_bytes();
+    default: return operands.read_bytes() + operands.write_bytes();
   }
 }
 
@@ -175,18 +167,11 @@ Work work_of(const Program& program, const OpSpec& spec) {
   const Operands operands(program, spec);
   Work work;
   switch (spec.kind) {
-    case OpKind::matmul:
-      work = matmul_work(operands, spec);
-      break;
+    case OpKind::matmul: work = matmul_work(operands, spec); break;
     case OpKind::attention:
-    case OpKind::attention_backward:
-      work = attention_work(operands, spec);
-      break;
-    case OpKind::batched_matmul:
-      work = batched_matmul_work(operands, spec);
-      break;
-    default:
-      break;
+    case OpKind::attention_backward: work = attention_work(operands, spec); break;
+    case OpKind::batched_matmul: work = batched_matmul_work(operands, spec); break;
+    default: break;
   }
   work.bytes = static_cast<double>(traffic(operands, spec));
   return work;
@@ -199,8 +184,6 @@ std::int64_t input_bytes(const Program& program, const OpSpec& spec) {
   return bytes;
 }
 
-std::int64_t output_bytes(const Program& program, const OpSpec& spec) {
-  return Operands(program, spec).write_bytes();
-}
+std::int64_t output_bytes(const Program& program, const OpSpec& spec) { return Operands(program, spec).write_bytes(); }
 
 }  // namespace meshweave

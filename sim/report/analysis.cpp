@@ -22,9 +22,10 @@ bool is_backward(const OpSpec& spec) {
 
 LayerWork executed_layer(const Program& program, double layers, double micro_batches) {
   const auto bytes = [&](bool (*phase)(const OpSpec&)) {
-    return count_traffic(program, [&](const Op& op, const OpSpec& spec) {
-             return belongs_to_layer(program, op, spec) && phase(spec);
-           }).total();
+    return count_traffic(
+               program,
+               [&](const Op& op, const OpSpec& spec) { return belongs_to_layer(program, op, spec) && phase(spec); })
+        .total();
   };
   LayerWork work;
   work.forward_bytes = bytes(is_forward);

@@ -1,7 +1,8 @@
-// The TSP paper's comparison of strategies (strategies.h), counted on what each one's program executes: memory, received
-// bytes, FLOPs, exposed communication and step time, beside the closed forms.
+// The TSP paper's comparison of strategies (strategies.h), counted on what each one's program executes: memory,
+// received bytes, FLOPs, exposed communication and step time, beside the closed forms.
 //
-// Bytes and FLOPs are those of a step, per device: means over all ranks. Memory is that of the fullest rank at its peak.
+// Bytes and FLOPs are those of a step, per device: means over all ranks. Memory is that of the fullest rank at its
+// peak.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ struct StrategyFigures {
   int dp = 1;
   std::int64_t global_batch = 0, micro_batch = 0, micro_batches = 0, sequence = 0;
   double step_time_s = 0;
-  double host_s = 0;  // idle, as the host had not issued the next op; mean over ranks
+  double host_s = 0;                              // idle, as the host had not issued the next op; mean over ranks
   std::array<double, purpose_count> exposed_s{};  // as all_purposes; means over ranks
   MemoryReport memory;
   Traffic traffic;

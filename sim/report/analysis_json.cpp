@@ -57,7 +57,8 @@ void write_figures(JsonText& out, const StrategyFigures& f) {
   out.field("flops", f.flops);
   out.field("host_s", f.host_s);
   out.key("exposed_comm_s"), out.object();
-  for (const Purpose purpose : all_purposes) out.field(name_of(purpose), f.exposed_s[static_cast<std::size_t>(purpose)]);
+  for (const Purpose purpose : all_purposes)
+    out.field(name_of(purpose), f.exposed_s[static_cast<std::size_t>(purpose)]);
   out.field("total", f.exposed_total_s());
   out.end();
   write_layer(out, "layer", f.layer);
@@ -82,8 +83,10 @@ void write_analysis(JsonText& out, const std::vector<StrategyRow>& rows) {
     out.key("notes"), out.array();
     for (const std::string& note : strategy.notes) out.string(note);
     out.end();
-    if (row.figures) write_figures(out, *row.figures);
-    else out.field("impossible", reason_of(row));
+    if (row.figures)
+      write_figures(out, *row.figures);
+    else
+      out.field("impossible", reason_of(row));
     out.end();
   }
   out.end();

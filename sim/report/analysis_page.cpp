@@ -14,8 +14,8 @@ namespace {
 using Text = std::back_insert_iterator<std::string>;
 using Cells = std::vector<std::string>;
 
-// `parts` in units of 10 MB, rounded so that they add up to their rounded sum: each is rounded down, and those that lose
-// most are rounded up.
+// `parts` in units of 10 MB, rounded so that they add up to their rounded sum: each is rounded down, and those that
+// lose most are rounded up.
 std::vector<std::int64_t> rounded_parts(const std::vector<std::int64_t>& parts) {
   constexpr std::int64_t unit = 10'000'000;
   const std::int64_t sum = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
@@ -63,7 +63,8 @@ void head(std::string& out, const Scenario& s, int devices, const std::vector<St
   } else {
     out += ", forward only";
   }
-  const auto ran = std::find_if(rows.begin(), rows.end(), [](const StrategyRow& row) { return row.figures.has_value(); });
+  const auto ran =
+      std::find_if(rows.begin(), rows.end(), [](const StrategyRow& row) { return row.figures.has_value(); });
   if (ran != rows.end()) {
     fmt::format_to(Text(out), ", {}\n  micro-batch {}, sequence {}", count_text(ran->figures->ranks, "rank"),
                    ran->figures->micro_batch, ran->figures->sequence);
@@ -72,8 +73,8 @@ void head(std::string& out, const Scenario& s, int devices, const std::vector<St
 }
 
 void times(std::string& out, const std::vector<StrategyRow>& rows) {
-  std::vector<Cells> lines{
-      {"  strategy", "layout", "batch", "step time", "per token", "tokens/s", "exposed comm", "of step", "host-bound", "peak memory", "verdict"}};
+  std::vector<Cells> lines{{"  strategy", "layout", "batch", "step time", "per token", "tokens/s", "exposed comm",
+                            "of step", "host-bound", "peak memory", "verdict"}};
   for (const StrategyRow& row : rows) {
     if (!row.figures) continue;
     const StrategyFigures& f = *row.figures;
@@ -87,7 +88,8 @@ void times(std::string& out, const std::vector<StrategyRow>& rows) {
 }
 
 void memory(std::string& out, const std::vector<StrategyRow>& rows) {
-  static const Cells names{"parameters", "gradients", "optimizer", "activations", "boundary", "comm", "workspace", "framework"};
+  static const Cells names{"parameters", "gradients", "optimizer", "activations",
+                           "boundary",   "comm",      "workspace", "framework"};
   const auto parts_of = [](const StrategyRow& row) {
     const MemoryReport& m = row.figures->memory;
     std::vector<std::int64_t> parts(m.by_category.begin(), m.by_category.end());
@@ -168,12 +170,15 @@ void layers(std::string& out, const std::vector<StrategyRow>& rows) {
           return Cells{megabytes(executed.forward_bytes), megabytes(form.forward_bytes),
                        megabytes(executed.backward_bytes), megabytes(form.backward_bytes)};
         });
-  table(out, "TFLOP of a layer", {"forward", "closed form", "backward", "closed form", "whole step", "per token, GFLOP"}, rows,
+  table(out, "TFLOP of a layer",
+        {"forward", "closed form", "backward", "closed form", "whole step", "per token, GFLOP"}, rows,
         [](const StrategyRow& row) {
           const LayerWork& executed = row.figures->layer;
           const LayerWork& form = row.figures->layer_form;
-          return Cells{teraflops(executed.forward_flops),  teraflops(form.forward_flops),
-                       teraflops(executed.backward_flops), teraflops(form.backward_flops),
+          return Cells{teraflops(executed.forward_flops),
+                       teraflops(form.forward_flops),
+                       teraflops(executed.backward_flops),
+                       teraflops(form.backward_flops),
                        teraflops(row.figures->flops),
                        fmt::format("{:.2f}", row.figures->flops / row.figures->tokens() * 1e-9)};
         });
@@ -182,8 +187,10 @@ void layers(std::string& out, const std::vector<StrategyRow>& rows) {
 void remarks(std::string& out, const std::vector<StrategyRow>& rows) {
   std::string text;
   for (const StrategyRow& row : rows) {
-    if (!row.figures) fmt::format_to(Text(text), "  {} is not possible: {}\n", row.strategy.name, escaped(reason_of(row)));
-    for (const std::string& note : row.strategy.notes) fmt::format_to(Text(text), "  {}: {}\n", row.strategy.name, note);
+    if (!row.figures)
+      fmt::format_to(Text(text), "  {} is not possible: {}\n", row.strategy.name, escaped(reason_of(row)));
+    for (const std::string& note : row.strategy.notes)
+      fmt::format_to(Text(text), "  {}: {}\n", row.strategy.name, note);
   }
   if (!text.empty()) out += "\n" + text;
 }

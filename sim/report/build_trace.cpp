@@ -270,8 +270,8 @@ class TraceBuilder {
     const std::size_t categories = trace_.memory_categories.size();
     for (std::size_t i = 0; i < trace_.memory.size(); ++i) {
       const TraceMemory& sample = trace_.memory[i];
-      const bool last_before = i + 1 == trace_.memory.size() || trace_.memory[i + 1].rank != sample.rank ||
-                               trace_.memory[i + 1].time > from;
+      const bool last_before =
+          i + 1 == trace_.memory.size() || trace_.memory[i + 1].rank != sample.rank || trace_.memory[i + 1].time > from;
       if (sample.time > to || (sample.time < from && !last_before)) continue;
       samples.push_back(sample);
       const auto first = trace_.memory_bytes.begin() + static_cast<std::ptrdiff_t>(i * categories);

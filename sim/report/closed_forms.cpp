@@ -8,10 +8,10 @@ double share_of_others(double n) { return (n - 1) / n; }
 // The symbols of the header.
 struct Symbols {
   double h, g, f, matrices;
-  double tokens, sequence;      // B·S, S
-  double x;                     // bytes of an activation of the whole sequence
-  double t, ulysses, ring, d;   // degrees; Σ = ulysses · ring
-  double attention, mlp;        // weights
+  double tokens, sequence;     // B·S, S
+  double x;                    // bytes of an activation of the whole sequence
+  double t, ulysses, ring, d;  // degrees; Σ = ulysses · ring
+  double attention, mlp;       // weights
 
   explicit Symbols(const Scenario& s) {
     const TransformerShape& shape = s.model[0].shape;
@@ -51,7 +51,8 @@ double backward_bytes(const Scenario& s, const Symbols& y, double forward, doubl
   // Megatron's sequence parallelism gathers the inputs of its two column-parallel products again.
   if (layout.sequence_parallel) bytes += y.tensor() / 2;
   if (y.d > 1) {
-    bytes += (y.weights() * weight_bytes + y.attention * gradient_bytes) * share_of_others(y.d) + y.mlp * gradient_bytes;
+    bytes +=
+        (y.weights() * weight_bytes + y.attention * gradient_bytes) * share_of_others(y.d) + y.mlp * gradient_bytes;
     bytes += 2 * y.keys_values();
   } else if (layout.cp.ring() > 1) {
     const bool gathers = layout.cp.kind == ContextKind::all_gather;
@@ -95,7 +96,8 @@ double closed_form_of_states(const Scenario& s) {
   double bytes = static_cast<double>(bytes_of(precision.parameters));
   if (s.pass == Pass::train) {
     double state = 2 * static_cast<double>(bytes_of(precision.moments)) + precision.workspace_bytes_per_parameter;
-    if (precision.main_parameters != precision.parameters) state += static_cast<double>(bytes_of(precision.main_parameters));
+    if (precision.main_parameters != precision.parameters)
+      state += static_cast<double>(bytes_of(precision.main_parameters));
     const double owners = layout.dp * layout.cp.degree / layout.optimizer_instances;
     bytes += static_cast<double>(bytes_of(precision.main_gradients)) + (layout.zero > 0 ? state / owners : state);
   }

@@ -1,8 +1,9 @@
-// What the literature's closed forms say about one transformer layer and one micro-batch, per device: shown beside what a
-// program executes, and read by nothing else.
+// What the literature's closed forms say about one transformer layer and one micro-batch, per device: shown beside what
+// a program executes, and read by nothing else.
 //
 // h hidden, g query heads per key-value head, F ffn / h, G matrices of the MLP (3 gated, 2 else), B·S tokens of a
-// micro-batch, X = B·S·h·β bytes of an activation, P = (2 + 2/g + G·F)·h² weights of a layer, T of tp, Σ of cp, D of tsp:
+// micro-batch, X = B·S·h·β bytes of an activation, P = (2 + 2/g + G·F)·h² weights of a layer, T of tp, Σ of cp, D of
+// tsp:
 //
 //   forward bytes    TP           4X(T−1)/T                    two all-reduces
 //                    SP           (2/g)X(Σ−1)/Σ                keys and values; Ulysses (2+2/g)(X/Σ)(Σ−1)/Σ
@@ -18,8 +19,8 @@
 // F = 4, this counting yields. The bytes of a backward are derived, as the paper's are not at hand: TP twice two
 // all-reduces; SP keys and values again and their gradients back; TSP also the weights again and their gradients to the
 // owner, D hops round the ring of the MLP. Recompute full adds one forward. Gradients of weights over dp and cp are not
-// part of a layer here, nor are norms, biases, embedding and loss. A ring also takes the gradients of keys and values home:
-// (2/g)X.
+// part of a layer here, nor are norms, biases, embedding and loss. A ring also takes the gradients of keys and values
+// home: (2/g)X.
 #pragma once
 
 #include "sim/scenario/scenario.h"

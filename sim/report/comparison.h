@@ -17,7 +17,7 @@
 namespace meshweave {
 
 struct ComparedRun {
-  std::string file;                  // as the user named it
+  std::string file;  // as the user named it
   bool from_trace = false;
   std::string name;
   std::string executor;
@@ -47,8 +47,8 @@ struct Comparison {
   ComparedRun a, b;
   std::vector<HeadlinePair> headlines;
   std::optional<std::vector<SettingPair>> settings;
-  std::vector<PartChange> groups;         // one per kind of part (no op, no stream), the largest change first
-  std::vector<PartChange> parts;          // the largest change first; add up to the change of the step
+  std::vector<PartChange> groups;  // one per kind of part (no op, no stream), the largest change first
+  std::vector<PartChange> parts;   // the largest change first; add up to the change of the step
 
   Picoseconds change() const { return b.parts.step - a.parts.step; }
 };
@@ -62,7 +62,8 @@ std::optional<std::vector<SettingPair>> differing_settings(std::string_view a, s
 
 std::string comparison_page(const Comparison& comparison);
 // The keys of an object that the caller has opened:
-//   a, b        file, kind ("scenario" or "trace"), name, executor, the headlines, step_time_ps, verdict, ranks: as many
+//   a, b        file, kind ("scenario" or "trace"), name, executor, the headlines, step_time_ps, verdict, ranks: as
+//   many
 //               as the means are over
 //   change      b − a of every headline that both have, and step_time_ps; ratio: b / a
 //   settings    pointer, a, b (null: absent); null where a trace does not tell its scenario

@@ -52,7 +52,8 @@ std::string change_text(const HeadlinePair& pair) {
 
 void run_head(std::string& out, std::string_view letter, const ComparedRun& run) {
   const std::string kind = run.from_trace ? "trace " : "";
-  fmt::format_to(Text(out), "{}  {} ({}{})\n", letter, escaped(run.name.empty() ? "a run" : run.name), kind, escaped(run.file));
+  fmt::format_to(Text(out), "{}  {} ({}{})\n", letter, escaped(run.name.empty() ? "a run" : run.name), kind,
+                 escaped(run.file));
   if (!run.scenario) {
     fmt::format_to(Text(out), "  {}; its scenario is not known\n", escaped(run.executor));
     return;
@@ -72,7 +73,8 @@ std::string verdict_text(const ComparedRun& run) {
 void headlines(std::string& out, const Comparison& c) {
   Rows rows{{"", "A", "B", "change"}};
   for (const HeadlinePair& pair : c.headlines) {
-    rows.push_back({"  " + title_of(pair.key), value_text(pair.key, pair.a), value_text(pair.key, pair.b), change_text(pair)});
+    rows.push_back(
+        {"  " + title_of(pair.key), value_text(pair.key, pair.a), value_text(pair.key, pair.b), change_text(pair)});
     if (pair.key == "peak_memory_bytes") rows.push_back({"  verdict", verdict_text(c.a), verdict_text(c.b), ""});
   }
   out += "\n" + aligned_table(rows, 1);
@@ -101,7 +103,8 @@ void settings(std::string& out, const Comparison& c) {
       rows.push_back({"  " + (*c.settings)[i].pointer, cut((*c.settings)[i].a), cut((*c.settings)[i].b)});
     }
     out += "\n" + aligned_table(rows, 3);
-    if (c.settings->size() > most) fmt::format_to(Text(out), "  and {} more, which --json lists\n", c.settings->size() - most);
+    if (c.settings->size() > most)
+      fmt::format_to(Text(out), "  and {} more, which --json lists\n", c.settings->size() - most);
   }
   if (c.a.executor != c.b.executor) {
     fmt::format_to(Text(out), "  A is of the executor {}, B of {}: a part of the change may come of that\n",
@@ -134,7 +137,8 @@ class PartTable {
   }
   void row(std::string title, Picoseconds a, Picoseconds b) {
     const double share = static_cast<double>((b - a).count()) / static_cast<double>(step_of_a_.count());
-    rows_.push_back({"  " + std::move(title), time_text(a), time_text(b), change_text(b - a), signed_text(100 * share) + " %"});
+    rows_.push_back(
+        {"  " + std::move(title), time_text(a), time_text(b), change_text(b - a), signed_text(100 * share) + " %"});
   }
   void row(const PartChange& part) { row(part_title(part.key), part.a, part.b); }
   std::string text() const { return "\n" + aligned_table(rows_, 1); }

@@ -23,9 +23,8 @@ std::vector<ParameterError> worst_parameters(const EmulationReport& report, std:
   const auto judged = [&](const ParameterError& e) {
     return report.updates_judged ? std::max(e.gradient, e.update) : e.gradient;
   };
-  std::stable_sort(worst.begin(), worst.end(), [&](const ParameterError& a, const ParameterError& b) {
-    return judged(a) > judged(b);
-  });
+  std::stable_sort(worst.begin(), worst.end(),
+                   [&](const ParameterError& a, const ParameterError& b) { return judged(a) > judged(b); });
   worst.resize(std::min(worst.size(), most));
   return worst;
 }
@@ -59,15 +58,17 @@ std::vector<std::string> no_op_reason(const EmulationView& view) {
   std::vector<std::string> lines;
   lines.push_back(rounding ? fmt::format("rounding that training amplifies over {} steps", r.loss.size())
                            : std::string("no op could be named"));
-  lines.push_back(fmt::format("every op of every step was compared with the reference in double, from its parameters of "
-                              "that step, and none is wrong (largest relative error {:.1e})",
-                              view.judgement.ops->largest));
+  lines.push_back(
+      fmt::format("every op of every step was compared with the reference in double, from its parameters of "
+                  "that step, and none is wrong (largest relative error {:.1e})",
+                  view.judgement.ops->largest));
   if (view.judgement.two_steps) {
     lines.push_back(fmt::format("2 steps alone {}: {}", rounding ? "match" : "differ too",
                                 errors_text(view.scenario, *view.judgement.two_steps)));
   }
   if (view.precision == EmulationPrecision::single_precision) {
-    lines.push_back(fmt::format("it {} rounding of float: --precision double shows the layout alone", rounding ? "is" : "may be"));
+    lines.push_back(
+        fmt::format("it {} rounding of float: --precision double shows the layout alone", rounding ? "is" : "may be"));
   } else if (rounding) {
     lines.push_back("a smaller learning rate or fewer steps show the layout alone");
   }
@@ -105,21 +106,18 @@ void write_parameters(JsonText& out, const EmulationReport& r) {
 
 }  // namespace
 
-std::string_view model_scale_name(bool tiny) {
-  return tiny ? "tiny" : "full";
-}
+std::string_view model_scale_name(bool tiny) { return tiny ? "tiny" : "full"; }
 
 std::string emulation_page(const EmulationView& view) {
   const Scenario& s = view.scenario;
   const EmulationReport& r = view.report;
-  std::string out = fmt::format("{}\n  {} emulated in {}{}{}\n  {}\n", escaped(s.name.empty() ? s.file : s.name),
-                                count_text(view.ranks, "rank"), name_of(view.precision),
-                                view.tiny ? ", the model made tiny" : "",
-                                s.pass == Pass::forward ? ", forward pass only" : "", layout_text(s));
+  std::string out =
+      fmt::format("{}\n  {} emulated in {}{}{}\n  {}\n", escaped(s.name.empty() ? s.file : s.name),
+                  count_text(view.ranks, "rank"), name_of(view.precision), view.tiny ? ", the model made tiny" : "",
+                  s.pass == Pass::forward ? ", forward pass only" : "", layout_text(s));
   out += fmt::format("  batch {}, {} of {} per replica, sequence {}, hidden {}, {}, seed {}\n\n", s.batch.global,
-                     count_text(s.micro_batches(0), "micro-batch"), s.batch.micro,
-                     s.model[0].shape.sequence, s.model[0].shape.hidden,
-                     count_text(s.model[0].shape.layers, "layer"), s.seed);
+                     count_text(s.micro_batches(0), "micro-batch"), s.batch.micro, s.model[0].shape.sequence,
+                     s.model[0].shape.hidden, count_text(s.model[0].shape.layers, "layer"), s.seed);
   constexpr std::size_t most_steps = 20;
   std::vector<std::vector<std::string>> steps{{"  step", "loss", "reference", "difference"}};
   const std::size_t skipped = r.loss.size() > most_steps ? r.loss.size() - most_steps : 0;

@@ -114,23 +114,28 @@ bool issue_is_free(const Scenario& s) { return s.host.graphs || s.cost.kind == C
 std::string issue_text(const Scenario& s) {
   if (s.cost.kind == CostKind::fixed) return "nothing: the cost model \"fixed\" leaves the host out";
   if (s.host.graphs) return "nothing: CUDA graphs (host.graphs) are on";
-  return fmt::format("{} per op ({}), CUDA graphs (host.graphs) off", format_quantity(s.host.issue_s, QuantityKind::seconds),
+  return fmt::format("{} per op ({}), CUDA graphs (host.graphs) off",
+                     format_quantity(s.host.issue_s, QuantityKind::seconds),
                      s.host.issue_s == s.cluster.node.device.host_issue_s ? s.cluster.node.device.name : "host.issue");
 }
 
 ExplainedNumber host_number(const RunView& run, const Report& report) {
   const Scenario& s = run.scenario;
-  ExplainedNumber number{"host_s", report.mean.host_s, "s",
-                         "idle because the host had not issued the op; weighted by ranks. Issuing costs " + issue_text(s), {}, {}};
+  ExplainedNumber number{
+      "host_s", report.mean.host_s,
+      "s",      "idle because the host had not issued the op; weighted by ranks. Issuing costs " + issue_text(s),
+      {},       {}};
   if (!issue_is_free(s)) {
-    number.source = s.host.issue_s == s.cluster.node.device.host_issue_s ? s.cluster.node.device.source : "the scenario";
+    number.source =
+        s.host.issue_s == s.cluster.node.device.host_issue_s ? s.cluster.node.device.source : "the scenario";
   }
   for (const StageReport& stage : report.stages) {
     if (stage.ranks == 0) continue;
     const std::int64_t ops = stage.ops / stage.ranks;
     std::string name = fmt::format("{} ({}", stage_name(run, stage), count_text(stage.ranks, "rank"));
     if (!issue_is_free(s)) {
-      name += fmt::format(" × {}: {} to issue", count_text(ops, "op"), seconds_text(static_cast<double>(ops) * s.host.issue_s));
+      name += fmt::format(" × {}: {} to issue", count_text(ops, "op"),
+                          seconds_text(static_cast<double>(ops) * s.host.issue_s));
     }
     number.parts.push_back({name + ")", stage.mean.host_s * stage.ranks / report.ranks});
   }
@@ -139,18 +144,21 @@ ExplainedNumber host_number(const RunView& run, const Report& report) {
 
 void add_time(const RunView& run, const Report& r, std::vector<ExplainedNumber>& numbers) {
   const double per_step = 1 / r.step_time_s;
-  const auto compute = by_spec(run, r, [](const SpecUse& u) { return u.compute_s; }, spec_name);
+  const auto compute = by_spec(
+      run, r, [](const SpecUse& u) { return u.compute_s; }, spec_name);
   const auto bubble = by_stage(run, r, [](const TimeShares& s) { return s.bubble_s; });
   numbers.push_back({"step_time_s", r.step_time_s, "s",
                      "every moment of a rank's compute stream is one of these; means over ranks", step_parts(r)});
-  numbers.push_back({"latency_s", r.latency_s, "s",
+  numbers.push_back({"latency_s",
+                     r.latency_s,
+                     "s",
                      "the first step, from an idle cluster to its last op; every further step adds step_time_s",
                      {{"first step", r.latency_s}}});
   numbers.push_back({"compute_s", r.mean.compute_s, "s", "executed ops of the compute stream", compute});
   numbers.push_back({"bubble_s", r.mean.bubble_s, "s",
                      "idle until a peer posts its side or the step ends; weighted by ranks", bubble});
-  numbers.push_back({"exposed_comm_s", r.mean.exposed_total_s(), "s", "idle while the awaited transfer runs",
-                     exposed_parts(r)});
+  numbers.push_back(
+      {"exposed_comm_s", r.mean.exposed_total_s(), "s", "idle while the awaited transfer runs", exposed_parts(r)});
   numbers.push_back(host_number(run, r));
   numbers.push_back({"copy_s", r.mean.copy_s, "s", "idle for a copy between host and device; weighted by ranks",
                      by_stage(run, r, [](const TimeShares& s) { return s.copy_s; })});
@@ -161,10 +169,13 @@ void add_time(const RunView& run, const Report& r, std::vector<ExplainedNumber>&
                      scaled(bubble, r.mean.compute_s > 0 ? 1 / r.mean.compute_s : 0)});
   if (!r.bubble_over_ideal_closed_form) return;
   const ModuleLayout& layout = run.scenario.layout_by_module[sink_module(run.scenario.model)];
-  numbers.push_back({"bubble_over_ideal_closed_form", *r.bubble_over_ideal_closed_form, "1",
-                     fmt::format("(p - 1) / (v m) with p = {}, v = {}, m = {}: Narayanan et al. 2104.04473, section 2.2",
-                                 layout.pp, layout.vpp, run.scenario.micro_batches(sink_module(run.scenario.model))),
-                     {{"(p - 1) / (v m)", *r.bubble_over_ideal_closed_form}}});
+  numbers.push_back(
+      {"bubble_over_ideal_closed_form",
+       *r.bubble_over_ideal_closed_form,
+       "1",
+       fmt::format("(p - 1) / (v m) with p = {}, v = {}, m = {}: Narayanan et al. 2104.04473, section 2.2", layout.pp,
+                   layout.vpp, run.scenario.micro_batches(sink_module(run.scenario.model))),
+       {{"(p - 1) / (v m)", *r.bubble_over_ideal_closed_form}}});
 }
 
 void add_rates(const RunView& run, const Report& r, std::vector<ExplainedNumber>& numbers) {
@@ -175,15 +186,18 @@ void add_rates(const RunView& run, const Report& r, std::vector<ExplainedNumber>
   const Parts model = model_flops_parts(s, r.model_flops);
   const Parts executed = by_spec(
       run, r, [](const SpecUse& u) { return u.flops * static_cast<double>(u.executions); }, spec_name);
-  const std::string peak_text = fmt::format("({} × {} of {})", r.ranks, format_quantity(peak, QuantityKind::flops_per_second),
-                                            s.cluster.node.device.name);
+  const std::string peak_text = fmt::format(
+      "({} × {} of {})", r.ranks, format_quantity(peak, QuantityKind::flops_per_second), s.cluster.node.device.name);
   const std::string& device_source = s.cluster.node.device.source;
   const int replicas = s.layout_by_module[sink].dp;
-  const std::string replica_text = fmt::format("{} × {} × {}", count_text(replicas, "replica"),
-                                               count_text(s.micro_batches(sink), "micro-batch"),
-                                               count_text(s.batch.micro, "sample"));
-  numbers.push_back({"samples_per_s", r.samples_per_s, "1/s", "global batch / step time", {{replica_text, r.samples_per_s}}});
-  numbers.push_back({"tokens_per_s", r.tokens_per_s, "1/s",
+  const std::string replica_text =
+      fmt::format("{} × {} × {}", count_text(replicas, "replica"), count_text(s.micro_batches(sink), "micro-batch"),
+                  count_text(s.batch.micro, "sample"));
+  numbers.push_back(
+      {"samples_per_s", r.samples_per_s, "1/s", "global batch / step time", {{replica_text, r.samples_per_s}}});
+  numbers.push_back({"tokens_per_s",
+                     r.tokens_per_s,
+                     "1/s",
                      "samples_per_s × " + count_text(s.model[sink].shape.sequence, "token"),
                      {{replica_text, r.tokens_per_s}}});
   numbers.push_back({"model_flops", r.model_flops, "FLOP",
@@ -195,8 +209,8 @@ void add_rates(const RunView& run, const Report& r, std::vector<ExplainedNumber>
   numbers.push_back({"executed_flops", r.executed_flops, "FLOP", "the ops of all ranks", executed});
   numbers.push_back({"tflops_per_gpu", r.tflops_per_gpu, "TFLOP/s", "model_flops / step time / ranks",
                      scaled(model, 1e-12 / step / r.ranks)});
-  numbers.push_back({"mfu", r.mfu, "1", "model_flops / step time / " + peak_text, scaled(model, 1 / step / r.ranks / peak),
-                     device_source});
+  numbers.push_back({"mfu", r.mfu, "1", "model_flops / step time / " + peak_text,
+                     scaled(model, 1 / step / r.ranks / peak), device_source});
   numbers.push_back({"hfu", r.hfu, "1", "executed_flops / step time / " + peak_text,
                      scaled(executed, 1 / step / r.ranks / peak), device_source});
   numbers.push_back({"ops", static_cast<double>(r.ops), "1", "executions on all ranks", ops_parts(run, r)});
@@ -208,7 +222,9 @@ void add_memory(const RunView& run, const Report& r, std::vector<ExplainedNumber
   numbers.push_back({"peak_memory_bytes", peak, "bytes",
                      fmt::format("alive on rank {} at the peak, and the framework's constant", r.memory.rank),
                      peak_parts(r), device.source});
-  numbers.push_back({"headroom_bytes", static_cast<double>(r.memory.headroom_bytes()), "bytes",
+  numbers.push_back({"headroom_bytes",
+                     static_cast<double>(r.memory.headroom_bytes()),
+                     "bytes",
                      "allocatable memory less the peak",
                      {{device.name, static_cast<double>(r.memory.device_bytes)}, {"peak", -peak}},
                      device.source});
@@ -216,7 +232,11 @@ void add_memory(const RunView& run, const Report& r, std::vector<ExplainedNumber
     const std::int64_t bytes = r.memory.by_category[static_cast<std::size_t>(c)];
     if (bytes == 0) continue;
     ExplainedNumber number{fmt::format("memory_by_category/{}", name_of(static_cast<Category>(c))),
-                           static_cast<double>(bytes), "bytes", "tensors alive at the peak", {}, {}};
+                           static_cast<double>(bytes),
+                           "bytes",
+                           "tensors alive at the peak",
+                           {},
+                           {}};
     for (const MemoryPart& part : memory_at_peak(run, r.memory.body, static_cast<Category>(c))) {
       number.parts.push_back({fmt::format("{} × {}", part.count, part.name), static_cast<double>(part.bytes)});
     }
@@ -246,18 +266,20 @@ void add_ops(const RunView& run, const Report& report, bool communication, Expla
   std::stable_sort(all.begin(), all.end(), [](const AlikeOps& a, const AlikeOps& b) { return a.seconds > b.seconds; });
   all.resize(std::min(most, all.size()));
   for (const AlikeOps& alike : all) {
-    const SpecUse* first = *std::max_element(alike.uses.begin(), alike.uses.end(), [&](const SpecUse* a, const SpecUse* b) {
-      return seconds(*a) < seconds(*b);
-    });
+    const SpecUse* first =
+        *std::max_element(alike.uses.begin(), alike.uses.end(),
+                          [&](const SpecUse* a, const SpecUse* b) { return seconds(*a) < seconds(*b); });
     const OpSpec& spec = run.program.op_specs[first->spec];
     std::int64_t executions = 0;
     for (const SpecUse* use : alike.uses) executions += use->executions;
     CostOrigin origin = explain_cost(run.program, run.scenario, spec);
     if (alike.uses.size() > 1) {
-      origin.text += fmt::format(" (and {})", count_text(static_cast<std::int64_t>(alike.uses.size()) - 1, "other shape"));
+      origin.text +=
+          fmt::format(" (and {})", count_text(static_cast<std::int64_t>(alike.uses.size()) - 1, "other shape"));
     }
-    explanation.ops.push_back({spec.label, std::string(name_of(spec.kind)), std::string(name_of(spec.phase)), executions,
-                               alike.seconds, communication, std::move(origin.text), std::move(origin.source)});
+    explanation.ops.push_back({spec.label, std::string(name_of(spec.kind)), std::string(name_of(spec.phase)),
+                               executions, alike.seconds, communication, std::move(origin.text),
+                               std::move(origin.source)});
   }
 }
 
@@ -311,14 +333,17 @@ std::string culprit_text(const Explanation& explanation, const ExplainedDelay& m
     return fmt::format("the step takes {} less than without perturbations; {}", seconds_text(-explanation.delay_s),
                        explanation.slowest);
   }
-  std::string text = fmt::format("the step takes {} longer than without perturbations; ", seconds_text(explanation.delay_s));
+  std::string text =
+      fmt::format("the step takes {} longer than without perturbations; ", seconds_text(explanation.delay_s));
   if (most.delay_s <= 0) return text + "leaving out any single one makes it no shorter";
   if (explanation.delays.size() == 1) {
     text += "all of it by " + most.what;
   } else {
-    text += fmt::format("the largest part by {}, without which the step takes {} less", most.what, seconds_text(most.delay_s));
+    text += fmt::format("the largest part by {}, without which the step takes {} less", most.what,
+                        seconds_text(most.delay_s));
   }
-  if (most.path_s) return text + fmt::format(", which holds {} of the critical path", percent_text(*most.path_s / report.step_time_s));
+  if (most.path_s)
+    return text + fmt::format(", which holds {} of the critical path", percent_text(*most.path_s / report.step_time_s));
   return text + ", which touches the compute ops of all ranks";
 }
 

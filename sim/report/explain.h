@@ -21,12 +21,12 @@ struct ExplainedPart {
 };
 
 struct ExplainedNumber {
-  std::string key;   // as --json of `run` prints it
+  std::string key;  // as --json of `run` prints it
   double value = 0;
-  std::string unit;  // "s", "bytes", "1", …
-  std::string rule;  // how the parts come about
+  std::string unit;                  // "s", "bytes", "1", …
+  std::string rule;                  // how the parts come about
   std::vector<ExplainedPart> parts;  // their sum is `value`
-  std::string source = {};  // of the constants in the rule; empty for none
+  std::string source = {};           // of the constants in the rule; empty for none
 };
 
 // The ops of one kind, label and phase, among those that take most time.
@@ -35,16 +35,16 @@ struct ExplainedOp {
   std::string kind;
   std::string phase;
   std::int64_t executions = 0;
-  double seconds = 0;   // mean over ranks: on the compute stream, or transfer time of a communication
+  double seconds = 0;  // mean over ranks: on the compute stream, or transfer time of a communication
   bool communication = false;
-  std::string cost;     // what the duration of one execution was computed from
-  std::string source;   // of the constants
+  std::string cost;    // what the duration of one execution was computed from
+  std::string source;  // of the constants
 };
 
 // A perturbation of the scenario: how much later the step ends for it, the others being as they are, and how much of
 // the critical path lies on what it slows.
 struct ExplainedDelay {
-  std::string what;     // "rank 3: compute × 1.5"
+  std::string what;  // "rank 3: compute × 1.5"
   double delay_s = 0;
   std::optional<double> path_s;  // none for jitter, which touches all ranks
 };

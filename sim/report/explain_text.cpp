@@ -68,7 +68,8 @@ void ops_text(std::string& out, const Explanation& explanation, bool communicati
   for (const ExplainedOp& op : explanation.ops) {
     if (op.communication != communication) continue;
     fmt::format_to(std::back_inserter(out), "  {:>9}  {} {}, {}, {}\n             {} {}\n", seconds_text(op.seconds),
-                   op.kind, op.label, op.phase, count_text(op.executions, "execution"), escaped(op.cost), sources.mark(op.source));
+                   op.kind, op.label, op.phase, count_text(op.executions, "execution"), escaped(op.cost),
+                   sources.mark(op.source));
   }
 }
 
@@ -84,7 +85,8 @@ std::string explanation_text(const Explanation& explanation) {
   out += "\nwho delays the step\n  " + escaped(explanation.slowest) + "\n";
   std::vector<std::vector<std::string>> rows;
   for (const ExplainedPart& part : explanation.path) rows.push_back({"    " + part.name, seconds_text(part.value)});
-  for (const ExplainedPart& part : explanation.path_kinds) rows.push_back({"    " + part.name, seconds_text(part.value)});
+  for (const ExplainedPart& part : explanation.path_kinds)
+    rows.push_back({"    " + part.name, seconds_text(part.value)});
   for (const ExplainedDelay& delay : explanation.delays) {
     rows.push_back({"    delay by " + delay.what, seconds_text(delay.delay_s)});
     if (delay.path_s) rows.push_back({"    on the critical path: " + delay.what, seconds_text(*delay.path_s)});

@@ -24,8 +24,8 @@ class Partners {
 
  private:
   struct OfBody {
-    std::vector<std::uint32_t> call;                 // by op: which call of its group it is
-    std::vector<std::vector<std::uint32_t>> calls;   // by group: the ops that call it, in issue order
+    std::vector<std::uint32_t> call;                            // by op: which call of its group it is
+    std::vector<std::vector<std::uint32_t>> calls;              // by group: the ops that call it, in issue order
     std::unordered_map<std::uint64_t, std::uint32_t> messages;  // 2·tag + send → op
   };
   const Program& program_;

@@ -66,8 +66,8 @@ void break_down_classes(const RunView& run, const StageIndex& index, SpecSums& s
     const std::vector<Op>& ops = lane.body().ops;
     std::fill(compute.begin(), compute.end(), 0);
     std::fill(transfer.begin(), transfer.end(), 0);
-    const Breakdown breakdown = break_down(
-        run, lane, [&](std::size_t op, Picoseconds time) { compute[ops[op].spec] += time.count(); });
+    const Breakdown breakdown =
+        break_down(run, lane, [&](std::size_t op, Picoseconds time) { compute[ops[op].spec] += time.count(); });
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (!is_communication(program.spec(ops[i]).kind)) continue;
       transfer[ops[i].spec] += (lane.slice(i).end - lane.slice(i).transfer).count();

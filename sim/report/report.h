@@ -58,16 +58,16 @@ struct SpecUse {
 
 struct StageReport {
   std::size_t module = 0;
-  int stage = 0;                // pipeline coordinate
+  int stage = 0;  // pipeline coordinate
   int ranks = 0;
   TimeShares mean;
-  std::int64_t ops = 0;         // on all its ranks
+  std::int64_t ops = 0;  // on all its ranks
   std::int64_t peak_memory_bytes = 0;
 };
 
 enum class Verdict : std::uint8_t {
   fits,
-  tight,          // fits, but not if the peak is larger by the device's stated error
+  tight,  // fits, but not if the peak is larger by the device's stated error
   out_of_memory,
 };
 std::string_view name_of(Verdict);
@@ -75,13 +75,13 @@ std::string_view name_of(Verdict);
 Verdict verdict_of(std::int64_t peak_bytes, const DeviceModel& device);
 
 struct MemoryReport {
-  int rank = 0;                        // the lowest rank with the largest peak
+  int rank = 0;  // the lowest rank with the largest peak
   std::uint32_t body = 0;
-  std::int64_t peak_bytes = 0;         // the categories and the framework's constant
+  std::int64_t peak_bytes = 0;  // the categories and the framework's constant
   BytesByCategory by_category{};
   std::int64_t framework_bytes = 0;
   std::int64_t device_bytes = 0;
-  double error = 0;                    // stated relative error of a predicted peak
+  double error = 0;  // stated relative error of a predicted peak
   Verdict verdict = Verdict::fits;
   std::int64_t headroom_bytes() const { return device_bytes - peak_bytes; }
 };
@@ -91,10 +91,10 @@ struct PathReport {
   double compute_s = 0;
   double copy_s = 0;
   double host_s = 0;
-  double start_s = 0;                                   // nothing known released the op
-  std::array<double, stream_kind_count> transfer_s{};   // by kind of stream
-  std::vector<double> by_stage;                         // as Report::stages
-  std::vector<double> by_perturbation;                  // as Scenario::perturb: ops that it touches; 0 for jitter
+  double start_s = 0;                                  // nothing known released the op
+  std::array<double, stream_kind_count> transfer_s{};  // by kind of stream
+  std::vector<double> by_stage;                        // as Report::stages
+  std::vector<double> by_perturbation;                 // as Scenario::perturb: ops that it touches; 0 for jitter
 };
 
 struct Report {
@@ -104,20 +104,20 @@ struct Report {
   double latency_s = 0;
   double samples_per_s = 0;
   double tokens_per_s = 0;
-  double model_flops = 0;              // per step
-  double executed_flops = 0;           // per step, all ranks
+  double model_flops = 0;     // per step
+  double executed_flops = 0;  // per step, all ranks
   double tflops_per_gpu = 0;
   double mfu = 0;
   double hfu = 0;
   TimeShares mean;
   std::optional<double> bubble_over_ideal_closed_form;
-  std::int64_t ops = 0;                // executions on all ranks
-  std::vector<SpecUse> uses;           // of the specs that are executed, ascending
-  std::vector<StageReport> stages;     // by module and pipeline coordinate
+  std::int64_t ops = 0;             // executions on all ranks
+  std::vector<SpecUse> uses;        // of the specs that are executed, ascending
+  std::vector<StageReport> stages;  // by module and pipeline coordinate
   MemoryReport memory;
   PathReport path;
-  std::vector<Breakdown> by_class;     // exact
-  std::vector<LinkUse> links;          // simgrid only
+  std::vector<Breakdown> by_class;  // exact
+  std::vector<LinkUse> links;       // simgrid only
 
   double bubble_fraction() const { return mean.bubble_s / step_time_s; }
   double exposed_comm_fraction() const { return mean.exposed_total_s() / step_time_s; }

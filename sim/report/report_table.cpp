@@ -29,7 +29,8 @@ void line(std::string& out, std::string_view name, std::string_view value, std::
   // A long name takes the place of the spaces before the value.
   constexpr std::size_t columns = 36;
   const std::size_t width = std::max(width_of(name), std::size_t{20}) + width_of(value);
-  fmt::format_to(Text(out), "  {:<20}{}{}{}\n", name, std::string(width < columns ? columns - width : 1, ' '), value, note);
+  fmt::format_to(Text(out), "  {:<20}{}{}{}\n", name, std::string(width < columns ? columns - width : 1, ' '), value,
+                 note);
 }
 
 void head(std::string& out, const RunView& run) {
@@ -118,8 +119,8 @@ void memory(std::string& out, const Report& r) {
   }
   part("framework", m.framework_bytes);
   line(out, "peak", bytes_text(static_cast<double>(m.peak_bytes)),
-       fmt::format("   of {}: {}, headroom {}", bytes_text(static_cast<double>(m.device_bytes)),
-                   name_of(m.verdict), bytes_text(static_cast<double>(m.headroom_bytes()))));
+       fmt::format("   of {}: {}, headroom {}", bytes_text(static_cast<double>(m.device_bytes)), name_of(m.verdict),
+                   bytes_text(static_cast<double>(m.headroom_bytes()))));
 }
 
 // The links that carried most for their capacity; those that carried alike are one line.
@@ -138,7 +139,8 @@ void links(std::string& out, const Report& r) {
   constexpr std::size_t most = 6;
   for (const auto& [use, alike] : by_use) {
     if (rows.size() > most) break;
-    rows.push_back({fmt::format("  {}", alike.first), alike.count > 1 ? fmt::format("and {} like it", alike.count - 1) : "",
+    rows.push_back({fmt::format("  {}", alike.first),
+                    alike.count > 1 ? fmt::format("and {} like it", alike.count - 1) : "",
                     fmt::format("{:.4g} GB/s", use.second * 1e-9), percent_text(use.first)});
   }
   out += "\n" + aligned_table(rows, 2);
@@ -150,7 +152,8 @@ void published(std::string& out, const RunView& run, const Report& r) {
   fmt::format_to(Text(out), "\npublished: {}\n", escaped(run.scenario.published->source));
   const std::string& differs_at = run.scenario.published->differs_at;
   if (!differs_at.empty()) {
-    fmt::format_to(Text(out), "  not compared: {} makes this another run than the published one\n", escaped(differs_at));
+    fmt::format_to(Text(out), "  not compared: {} makes this another run than the published one\n",
+                   escaped(differs_at));
     return;
   }
   for (const auto& [key, value] : run.scenario.published->values) {
@@ -173,7 +176,8 @@ std::string slowed_text(const Perturbation& p) {
 void path(std::string& out, const RunView& run, const Report& r) {
   out += "\ncritical path\n";
   const auto part = [&](std::string_view name, double seconds) {
-    if (seconds > 0) line(out, name, seconds_text(seconds), fmt::format("{:>10}", percent_text(seconds / r.step_time_s)));
+    if (seconds > 0)
+      line(out, name, seconds_text(seconds), fmt::format("{:>10}", percent_text(seconds / r.step_time_s)));
   };
   part("compute", r.path.compute_s);
   for (const StreamKind kind : all_stream_kinds) {
@@ -212,10 +216,16 @@ std::string tokens_text(double tokens_per_s) {
 }
 
 std::string metric_title(std::string_view key) {
-  static const std::map<std::string_view, std::string_view> titles{
-      {"step_time_s", "step time"}, {"tokens_per_s", "tokens/s"}, {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"},
-      {"hfu", "HFU"},               {"bubble_fraction", "bubble"}, {"exposed_comm_fraction", "exposed"},
-      {"peak_memory_bytes", "peak memory"}, {"headroom_bytes", "headroom"}, {"samples_per_s", "samples/s"}};
+  static const std::map<std::string_view, std::string_view> titles{{"step_time_s", "step time"},
+                                                                   {"tokens_per_s", "tokens/s"},
+                                                                   {"tflops_per_gpu", "TFLOP/s/GPU"},
+                                                                   {"mfu", "MFU"},
+                                                                   {"hfu", "HFU"},
+                                                                   {"bubble_fraction", "bubble"},
+                                                                   {"exposed_comm_fraction", "exposed"},
+                                                                   {"peak_memory_bytes", "peak memory"},
+                                                                   {"headroom_bytes", "headroom"},
+                                                                   {"samples_per_s", "samples/s"}};
   const auto found = titles.find(key);
   return std::string(found == titles.end() ? key : found->second);
 }
@@ -235,7 +245,8 @@ std::string published_text(const Scenario& scenario, const Report& report, std::
   const double ours = *metric(report, key);
   if (found->second == 0) return metric_text(key, 0);
   const double error = ours / found->second - 1;
-  const std::string text = std::abs(error) < 100 ? fmt::format("{:+.1f} %", 100 * error) : fmt::format("{:.3g} times", error + 1);
+  const std::string text =
+      std::abs(error) < 100 ? fmt::format("{:+.1f} %", 100 * error) : fmt::format("{:.3g} times", error + 1);
   return fmt::format("{} ({})", metric_text(key, found->second), text);
 }
 
@@ -281,9 +292,9 @@ std::string layout_text(const Scenario& scenario) {
 
 std::string scenario_text(const Scenario& s, int ranks, std::string_view executor) {
   const Cluster& cluster = s.cluster;
-  std::string out = fmt::format("  {} × {} ({}), {}\n  {}\n", ranks, escaped(cluster.node.device.name),
-                                count_text((ranks + cluster.node.gpus - 1) / cluster.node.gpus, "node"), executor,
-                                layout_text(s));
+  std::string out =
+      fmt::format("  {} × {} ({}), {}\n  {}\n", ranks, escaped(cluster.node.device.name),
+                  count_text((ranks + cluster.node.gpus - 1) / cluster.node.gpus, "node"), executor, layout_text(s));
   const std::size_t sink = sink_module(s.model);
   fmt::format_to(Text(out), "  batch {}, {} of {} per replica, sequence {}, schedule {}{}\n", s.batch.global,
                  count_text(s.micro_batches(sink), "micro-batch"), s.batch.micro, s.model[sink].shape.sequence,
@@ -342,8 +353,9 @@ std::string suggestions_text(const Suggestions& suggestions) {
   }
   if (!listed.empty()) out += aligned_table(rows, 1);
   fmt::format_to(Text(out), "  of {}: {} {}, {} too large, {} not possible\n",
-                 count_text(static_cast<std::int64_t>(suggestions.count()), "single change"), suggestions.fitting.size(),
-                 suggestions.fitting.size() == 1 ? "fits" : "fit", suggestions.too_large.size(), suggestions.impossible);
+                 count_text(static_cast<std::int64_t>(suggestions.count()), "single change"),
+                 suggestions.fitting.size(), suggestions.fitting.size() == 1 ? "fits" : "fit",
+                 suggestions.too_large.size(), suggestions.impossible);
   return out;
 }
 

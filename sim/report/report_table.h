@@ -32,8 +32,8 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& cells, st
 
 // "5.13 s", "12.4 ms": four significant digits.
 std::string seconds_text(double seconds);
-std::string percent_text(double fraction);  // "12.3 %"
-std::string bytes_text(double bytes);   // "71.20 GB", "3.12 MB"
+std::string percent_text(double fraction);     // "12.3 %"
+std::string bytes_text(double bytes);          // "71.20 GB", "3.12 MB"
 std::string tokens_text(double tokens_per_s);  // "665154", "12.34" below 100
 
 }  // namespace meshweave

@@ -41,8 +41,8 @@ class ClassLane {
   LaneOp operator()(std::size_t op) const {
     const Slice& s = slices_[op];
     const std::uint8_t stream = streams_[body_.ops[op].spec];
-    LaneOp lane{s.start, s.transfer, s.end, -1, s.cause_previous_step, release_of(s.cause), kinds_[stream],
-                stream == 0, stream};
+    LaneOp lane{s.start,        s.transfer,  s.end, -1, s.cause_previous_step, release_of(s.cause),
+                kinds_[stream], stream == 0, stream};
     if (s.cause_op != no_op) lane.cause = static_cast<std::int64_t>(s.cause_op);
     return lane;
   }

@@ -57,8 +57,8 @@ void add_recomputation(std::vector<Change>& changes, const std::string& at, Reco
   }
 }
 
-// A degree that doubles takes its ranks from dp. An odd dp cannot give them: the ranks do not add up then, as the reader
-// finds.
+// A degree that doubles takes its ranks from dp. An odd dp cannot give them: the ranks do not add up then, as the
+// reader finds.
 Change with_half_dp(Override doubled, const std::string& at, int dp) {
   Change change{std::move(doubled)};
   if (dp % 2 == 0) change.push_back(setting(at, "dp", dp / 2));
@@ -92,13 +92,14 @@ void add_degrees(std::vector<Change>& changes, const std::string& at, const Modu
 
 // An argument as a POSIX shell reads it back.
 std::string shell_word(std::string_view word) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-.=";
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-.=";
   if (word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);
   std::string quoted = "'";
   for (const char c : word) {
-    if (c == '\'') quoted += "'\\''";
-    else quoted += c;
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
   }
   return quoted + "'";
 }

@@ -15,7 +15,10 @@ namespace {
 class Variants {
  public:
   Variants(const Scenario& scenario, const StrategySettings& settings, int devices)
-      : s_(scenario), settings_(settings), devices_(devices), layout_(scenario.layout_by_module[0]),
+      : s_(scenario),
+        settings_(settings),
+        devices_(devices),
+        layout_(scenario.layout_by_module[0]),
         at_(pointer_to("/layout", scenario.model[0].name)) {}
 
   Strategy data() const {

@@ -16,9 +16,9 @@ namespace {
 using Text = std::back_insert_iterator<std::string>;
 
 struct Titles {
-  std::string_view name;   // of the option
+  std::string_view name;  // of the option
   std::string_view title;
-  std::string_view key;    // in JSON
+  std::string_view key;  // in JSON
 };
 
 Titles titles_of(SweepMetric metric) {
@@ -132,7 +132,8 @@ void add_reasons(std::string& out, const StrategySweep& sweep) {
   for (const auto& [reason, names] : reasons) {
     const bool all = names.size() == sweep.rows.front().size();
     fmt::format_to(Text(out), "  {}possible: {}\n",
-                   all ? "no strategy is " : fmt::format("{} {}", fmt::join(names, ", "), names.size() == 1 ? "is not " : "are not "),
+                   all ? "no strategy is "
+                       : fmt::format("{} {}", fmt::join(names, ", "), names.size() == 1 ? "is not " : "are not "),
                    escaped(reason));
   }
 }
@@ -265,8 +266,10 @@ Plot sweep_plot(const Scenario& scenario, int devices, const StrategySweep& swee
       line.points.push_back({static_cast<double>(sweep.values[v]), *value, too_large(row)});
       any_too_large |= too_large(row);
     }
-    if (line.points.empty()) left_out += (left_out.empty() ? "" : ", ") + strategy.name;
-    else plot.lines.push_back(std::move(line));
+    if (line.points.empty())
+      left_out += (left_out.empty() ? "" : ", ") + strategy.name;
+    else
+      plot.lines.push_back(std::move(line));
   }
   const Unit unit = unit_of(sweep, metric);
   const std::vector<Crossover> found = crossovers(sweep, metric);
@@ -282,10 +285,9 @@ Plot sweep_plot(const Scenario& scenario, int devices, const StrategySweep& swee
   const std::string fixed = sweep.of_micro ? fmt::format("sequence {}", scenario.model[0].shape.sequence)
                                            : fmt::format("micro-batch {}", scenario.batch.micro);
   plot.title = fmt::format("{}: {}", plot.title, titles_of(metric).title);
-  plot.subtitle = fmt::format("D = {} devices of {}, pp {}, dp {}, {}, {}", devices, scenario.cluster.node.device.name,
-                              layout.pp, layout.dp, fixed,
-                              scenario.pass == Pass::train ? fmt::format("recompute {}", name_of(layout.recompute))
-                                                           : "forward only");
+  plot.subtitle = fmt::format(
+      "D = {} devices of {}, pp {}, dp {}, {}, {}", devices, scenario.cluster.node.device.name, layout.pp, layout.dp,
+      fixed, scenario.pass == Pass::train ? fmt::format("recompute {}", name_of(layout.recompute)) : "forward only");
   plot.x_title = sweep.of_micro ? "micro-batch (samples)" : "sequence (tokens)";
   plot.y_title = fmt::format("{} ({})", titles_of(metric).title, unit.name);
   for (const std::int64_t value : sweep.values) plot.x_ticks.push_back(static_cast<double>(value));

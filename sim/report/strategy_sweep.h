@@ -1,5 +1,5 @@
-// Strategies over a range of sequence lengths or micro-batch sizes: one metric as a table, a chart, and the places where
-// two strategies change sides.
+// Strategies over a range of sequence lengths or micro-batch sizes: one metric as a table, a chart, and the places
+// where two strategies change sides.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ std::optional<SweepMetric> sweep_metric(std::string_view name);
 std::optional<double> value_of(SweepMetric metric, const StrategyRow& row);
 
 struct StrategySweep {
-  bool of_micro = false;                        // of micro-batch sizes, not of sequence lengths
-  std::vector<std::int64_t> values;             // ascending
-  std::vector<std::vector<StrategyRow>> rows;   // by value; the same strategies in the same order
+  bool of_micro = false;                       // of micro-batch sizes, not of sequence lengths
+  std::vector<std::int64_t> values;            // ascending
+  std::vector<std::vector<StrategyRow>> rows;  // by value; the same strategies in the same order
 };
 
 // Where the metric of `rising`, the lower one before, exceeds that of `falling`. Interpolated between the two nearest

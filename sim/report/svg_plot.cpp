@@ -57,11 +57,14 @@ struct Axis {
 
 // 1, 2 and 5 times powers of ten within the axis; every decade is cut finer where that gives less than three.
 std::vector<double> ticks_of(double least, double most) {
-  for (const std::vector<double>& steps : {std::vector<double>{1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8},
-                                           {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.2, 2.4, 2.6, 2.8, 3, 3.25,
-                                            3.5, 3.75, 4, 4.25, 4.5, 4.75, 5, 5.5, 6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5}}) {
+  for (const std::vector<double>& steps :
+       {std::vector<double>{1, 2, 5},
+        {1, 1.5, 2, 3, 4, 5, 6, 8},
+        {1,   1.1,  1.2, 1.3,  1.4, 1.5,  1.6, 1.7, 1.8, 1.9, 2, 2.2, 2.4, 2.6, 2.8, 3,  3.25,
+         3.5, 3.75, 4,   4.25, 4.5, 4.75, 5,   5.5, 6,   6.5, 7, 7.5, 8,   8.5, 9,   9.5}}) {
     std::vector<double> ticks;
-    for (int decade = static_cast<int>(std::floor(std::log10(least))); decade <= std::ceil(std::log10(most)); ++decade) {
+    for (int decade = static_cast<int>(std::floor(std::log10(least))); decade <= std::ceil(std::log10(most));
+         ++decade) {
       for (const double step : steps) {
         const double tick = step * std::pow(10, decade);
         if (tick >= least * (1 - 1e-9) && tick <= most * (1 + 1e-9)) ticks.push_back(tick);
@@ -138,7 +141,8 @@ class Drawing {
   void draw(const PlotLine& line) {
     const Style& style = style_of(line);
     std::string points;
-    for (const PlotPoint& p : line.points) fmt::format_to(std::back_inserter(points), "{:.1f},{:.1f} ", x_(p.x), y_(p.y));
+    for (const PlotPoint& p : line.points)
+      fmt::format_to(std::back_inserter(points), "{:.1f},{:.1f} ", x_(p.x), y_(p.y));
     points.pop_back();
     add(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="{}" stroke-dasharray="{}"/>)", points,
         style.colour, line.style == strong_style ? 3.5 : 2, style.dashes);
@@ -146,8 +150,8 @@ class Drawing {
   }
 
   void draw_marker(const Style& style, double x, double y, bool hollow) {
-    const std::string paint = fmt::format(R"(fill="{}" stroke="{}" stroke-width="1.8")", hollow ? "#ffffff" : style.colour,
-                                          style.colour);
+    const std::string paint =
+        fmt::format(R"(fill="{}" stroke="{}" stroke-width="1.8")", hollow ? "#ffffff" : style.colour, style.colour);
     switch (style.marker) {
       case 0: add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4.2" {}/>)", x, y, paint); break;
       case 1: add(R"(<rect x="{:.1f}" y="{:.1f}" width="8" height="8" {}/>)", x - 4, y - 4, paint); break;
@@ -175,11 +179,12 @@ class Drawing {
     std::vector<Frame> frames;
     for (const PlotMark& mark : plot_.marks) {
       const double x = x_(mark.x), y = y_(mark.y);
-      const auto near = std::find_if(frames.begin(), frames.end(), [&](const Frame& f) {
-        return std::abs(f.x - x) < 18 && std::abs(f.y - y) < 16;
-      });
-      if (near == frames.end()) frames.push_back({x, y, mark.text});
-      else near->text += ", " + mark.text;
+      const auto near = std::find_if(frames.begin(), frames.end(),
+                                     [&](const Frame& f) { return std::abs(f.x - x) < 18 && std::abs(f.y - y) < 16; });
+      if (near == frames.end())
+        frames.push_back({x, y, mark.text});
+      else
+        near->text += ", " + mark.text;
     }
     for (const Frame& f : frames) {
       const double w = 16 + 5.0 * static_cast<double>(f.text.size() - 1);

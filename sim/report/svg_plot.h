@@ -31,12 +31,12 @@ struct PlotMark {
 
 struct Plot {
   std::string title, subtitle;
-  std::string x_title, y_title;           // with units
+  std::string x_title, y_title;  // with units
   std::vector<double> x_ticks;
   std::function<std::string(double)> x_text;
-  std::vector<PlotLine> lines;            // at least one; later ones lie above
+  std::vector<PlotLine> lines;  // at least one; later ones lie above
   std::vector<PlotMark> marks;
-  std::string note;                       // below the chart
+  std::string note;  // below the chart
 };
 
 std::string svg_text(const Plot& plot);

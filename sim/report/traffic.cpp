@@ -61,7 +61,9 @@ std::string_view name_of(Purpose purpose) {
 Purpose purpose_of(const Stream& stream) {
   switch (stream.kind) {
     case StreamKind::tensor:
-      return stream.name == "context" ? Purpose::context : stream.name == "weights" ? Purpose::weights : Purpose::tensor;
+      return stream.name == "context"   ? Purpose::context
+             : stream.name == "weights" ? Purpose::weights
+                                        : Purpose::tensor;
     case StreamKind::pipeline: return Purpose::pipeline;
     case StreamKind::data: return Purpose::data;
     default: bug("a stream without communication of a known purpose");

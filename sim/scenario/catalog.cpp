@@ -7,12 +7,12 @@ namespace {
 
 using enum QuantityKind;
 
-constexpr NumberRange share{0, 1, true};            // above 0, at most 1
+constexpr NumberRange share{0, 1, true};  // above 0, at most 1
 constexpr NumberRange fraction{0, 1};
 constexpr NumberRange some_bandwidth{1e6, 1e18};
 constexpr NumberRange some_rate{1e9, 1e21};
 constexpr NumberRange some_memory{1e6, 1e18};
-constexpr NumberRange short_time{0, 1};             // latencies and overheads, in seconds
+constexpr NumberRange short_time{0, 1};  // latencies and overheads, in seconds
 
 void tile_fields(Fields& f, MatmulTile& tile) {
   f.integer({"m", "rows of the tile", Need::required}, tile.m, {1, 1 << 16});
@@ -162,9 +162,7 @@ DeviceModel read_device(std::string_view name) {
   return read_catalog_entry<DeviceModel>(Library::devices, name, device_fields);
 }
 
-NodeModel read_node(std::string_view name) {
-  return read_catalog_entry<NodeModel>(Library::nodes, name, node_fields);
-}
+NodeModel read_node(std::string_view name) { return read_catalog_entry<NodeModel>(Library::nodes, name, node_fields); }
 
 FabricModel read_fabric(std::string_view name) {
   return read_catalog_entry<FabricModel>(Library::fabrics, name, fabric_fields);

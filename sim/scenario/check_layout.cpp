@@ -25,8 +25,8 @@ std::string hint_for_ranks(const Cluster& cluster, std::int64_t fixed, std::int6
   if (cluster.ranks() % fixed == 0) ways.push_back(fmt::format("dp {}", cluster.ranks() / fixed));
   // A part of a node is a node of fewer GPUs.
   if (product < cluster.node.gpus) {
-    ways.insert(ways.begin(), fmt::format("a node of {}: \"node\": {{ \"base\": \"{}\", \"gpus\": {} }}", count_text(product, "GPU"),
-                                          cluster.node.name, product));
+    ways.insert(ways.begin(), fmt::format("a node of {}: \"node\": {{ \"base\": \"{}\", \"gpus\": {} }}",
+                                          count_text(product, "GPU"), cluster.node.name, product));
   }
   return ways.empty() ? "" : fmt::format("use {}", fmt::join(ways, ", or "));
 }
@@ -61,8 +61,9 @@ bool resolve_ranks(const Cluster& cluster, ModuleLayout& layout, const std::stri
   }
   const std::int64_t product = fixed * layout.dp;
   if (product == ranks) return true;
-  report(at, fmt::format("{} · dp {} = {}, but the cluster has {}", degrees_text(layout), layout.dp, product,
-                         describe(cluster)),
+  report(at,
+         fmt::format("{} · dp {} = {}, but the cluster has {}", degrees_text(layout), layout.dp, product,
+                     describe(cluster)),
          hint_for_ranks(cluster, fixed, product));
   return false;
 }
@@ -123,9 +124,10 @@ void check_partition(std::int64_t sequence, std::int64_t degree, Partition parti
   const std::int64_t parts = partition == Partition::zigzag ? 2 * degree : degree;
   if (sequence % parts == 0) return;
   const std::int64_t below = sequence / parts * parts;
-  report(at, fmt::format("the sequence of {} is not divisible by {} ({} {}; {} is)", sequence,
-                         partition == Partition::zigzag ? "2 · the degree" : "the degree",
-                         partition == Partition::zigzag ? "zigzag chunks:" : "parts:", parts, below > 0 ? below : parts));
+  report(at,
+         fmt::format("the sequence of {} is not divisible by {} ({} {}; {} is)", sequence,
+                     partition == Partition::zigzag ? "2 · the degree" : "the degree",
+                     partition == Partition::zigzag ? "zigzag chunks:" : "parts:", parts, below > 0 ? below : parts));
 }
 
 void check_context_parallel(const TransformerShape& shape, ModuleLayout& layout, const std::string& at,
@@ -136,33 +138,39 @@ void check_context_parallel(const TransformerShape& shape, ModuleLayout& layout,
   if (cp.kind == ContextKind::ulysses_ring) {
     if (cp.ulysses == 0) cp.ulysses = static_cast<int>(std::gcd<std::int64_t>(own_heads, cp.degree));
     if (cp.degree % cp.ulysses != 0) {
-      report(at + "/cp/ulysses", fmt::format("{} does not divide the degree {} ({} do)", cp.ulysses, cp.degree,
-                                             divisors(cp.degree)));
+      report(at + "/cp/ulysses",
+             fmt::format("{} does not divide the degree {} ({} do)", cp.ulysses, cp.degree, divisors(cp.degree)));
       return;
     }
   } else {
     const int implied = exchanges ? cp.degree : 1;
     if (cp.ulysses > 1 && cp.ulysses != implied)
-      report(at + "/cp/ulysses", fmt::format("belongs to the kind \"ulysses-ring\" (the kind is \"{}\")", name_of(cp.kind)));
+      report(at + "/cp/ulysses",
+             fmt::format("belongs to the kind \"ulysses-ring\" (the kind is \"{}\")", name_of(cp.kind)));
     cp.ulysses = implied;
   }
   if (cp.degree == 1) return;
   if (!cp.regather && cp.kind != ContextKind::all_gather)
-    report(at + "/cp/regather", fmt::format("belongs to the kind \"all-gather\" (the kind is \"{}\")", name_of(cp.kind)));
+    report(at + "/cp/regather",
+           fmt::format("belongs to the kind \"all-gather\" (the kind is \"{}\")", name_of(cp.kind)));
   if (cp.ring() == 1 && cp.partition == Partition::contiguous)
-    report(at + "/cp/partition", fmt::format("every rank has all tokens of its heads in attention (the kind is \"{}\")", name_of(cp.kind)),
+    report(at + "/cp/partition",
+           fmt::format("every rank has all tokens of its heads in attention (the kind is \"{}\")", name_of(cp.kind)),
            "leave it out");
   if (exchanges && own_heads % cp.ulysses != 0)
-    report(at + "/cp", fmt::format("{} ranks do not divide the {} of a tensor-parallel rank, which they exchange ({} do)", cp.ulysses,
-                                   count_text(own_heads, "key-value head"), divisors(own_heads)),
+    report(at + "/cp",
+           fmt::format("{} ranks do not divide the {} of a tensor-parallel rank, which they exchange ({} do)",
+                       cp.ulysses, count_text(own_heads, "key-value head"), divisors(own_heads)),
            "\"ring\" and \"all-gather\" share any number of heads");
   const bool rings = cp.kind == ContextKind::ring || (cp.kind == ContextKind::ulysses_ring && cp.ring() > 1);
   if (rings && !shape.fused_attention)
     report(at + "/cp", "a ring merges the results of fused attention (fused_attention is false)",
            "\"all-gather\" and \"ulysses\" work with unfused attention");
   if (layout.keep == Keep::keys_values && cp.kind != ContextKind::all_gather)
-    report(at + "/keep", fmt::format("keys and values of all tokens are kept where they are gathered (cp is \"{}\")", name_of(cp.kind)),
-           "set cp.kind to \"all-gather\", or keep to \"nothing\"");
+    report(
+        at + "/keep",
+        fmt::format("keys and values of all tokens are kept where they are gathered (cp is \"{}\")", name_of(cp.kind)),
+        "set cp.kind to \"all-gather\", or keep to \"nothing\"");
   check_partition(shape.sequence / cp.ulysses, cp.ring(), cp.partition, at + "/cp", report);
   if (cp.ulysses > 1 && shape.sequence % cp.degree != 0)
     report(at + "/cp", fmt::format("{} does not divide the sequence of {}", cp.degree, shape.sequence));
@@ -180,15 +188,18 @@ void check_folded(const Scenario& s, const TransformerShape& shape, const Module
     report(at + "/tsp", fmt::format("takes the place of tp and cp (tp is {}, cp {})", layout.tp, layout.cp.degree),
            "set tp and cp to 1");
   if (tsp.prefetch >= tsp.degree)
-    report(at + "/tsp/prefetch", fmt::format("{} shards under way are more than the other ranks have ({})", tsp.prefetch, tsp.degree - 1));
+    report(at + "/tsp/prefetch",
+           fmt::format("{} shards under way are more than the other ranks have ({})", tsp.prefetch, tsp.degree - 1));
   if (tsp.ring == RingKind::striped && s.cluster.node.fabric != NodeFabric::mesh)
-    report(at + "/tsp/ring", "a ring is striped over the links of a full mesh (this node has a switch)", "use \"plain\"");
+    report(at + "/tsp/ring", "a ring is striped over the links of a full mesh (this node has a switch)",
+           "use \"plain\"");
   divides(shape.heads, "the number of attention heads,");
   divides(shape.kv_heads, "the number of key-value heads,");
   divides(shape.ffn, "ffn =");
   check_partition(shape.sequence, tsp.degree, tsp.partition, at + "/tsp", report);
   if (s.schedule.defer_weight_gradients)
-    report("/schedule/defer_weight_gradients", "the gradients of folded weights travel with the weights, in the backward itself (must be false)");
+    report("/schedule/defer_weight_gradients",
+           "the gradients of folded weights travel with the weights, in the backward itself (must be false)");
   if (!shape.fused_attention)
     report(at + "/tsp", "needs fused attention: no rank has the scores of all heads (fused_attention is false)");
   if (layout.keep == Keep::keys_values)
@@ -202,15 +213,16 @@ void fill_stages(const TransformerShape& shape, LayoutForm& form, const std::str
   const std::int64_t slots = shape.layers + form.embedding_counts + form.loss_counts;
   if (slots % count != 0) {
     const bool counted = slots != shape.layers;
-    const std::string hint = slots < count ? fmt::format("every stage needs a layer: pp · vpp is at most {}", slots)
-                             : counted     ? "\"stages\" gives the layers of each stage, as a list"
-                                           : "\"stages\" gives the layers of each stage, or { \"embedding\": true, \"loss\": true }";
-    report(at + (form.layout.vpp > 1 ? "/vpp" : "/pp"),
-           fmt::format("the {}{} {} not split evenly over pp {} · vpp {} = {} stages",
-                       count_text(shape.layers, "layer"),
-                       counted ? fmt::format(" and {} that count as one", slots - shape.layers) : "",
-                       slots == 1 ? "does" : "do", layout.pp, layout.vpp, count),
-           hint);
+    const std::string hint =
+        slots < count ? fmt::format("every stage needs a layer: pp · vpp is at most {}", slots)
+        : counted     ? "\"stages\" gives the layers of each stage, as a list"
+                      : "\"stages\" gives the layers of each stage, or { \"embedding\": true, \"loss\": true }";
+    report(
+        at + (form.layout.vpp > 1 ? "/vpp" : "/pp"),
+        fmt::format("the {}{} {} not split evenly over pp {} · vpp {} = {} stages", count_text(shape.layers, "layer"),
+                    counted ? fmt::format(" and {} that count as one", slots - shape.layers) : "",
+                    slots == 1 ? "does" : "do", layout.pp, layout.vpp, count),
+        hint);
     return;
   }
   layout.stages.assign(static_cast<std::size_t>(count), static_cast<int>(slots / count));
@@ -240,8 +252,8 @@ void check_data_parallel(const ModuleLayout& layout, const std::string& at, cons
   if (layout.zero == 0) {
     report(at + "/optimizer_instances", "needs a distributed optimizer", "\"zero\": 1 shards the optimizer state");
   } else if (layout.dp % layout.optimizer_instances != 0) {
-    report(at + "/optimizer_instances", fmt::format("{} does not divide dp {} ({} do)", layout.optimizer_instances,
-                                                    layout.dp, divisors(layout.dp)));
+    report(at + "/optimizer_instances",
+           fmt::format("{} does not divide dp {} ({} do)", layout.optimizer_instances, layout.dp, divisors(layout.dp)));
   }
 }
 
@@ -258,8 +270,9 @@ void check_batch(const Scenario& s, const ModuleLayout& layout, const std::strin
   if (micro_batches > most)
     report("/batch/global", fmt::format("gives {} micro-batches (at most {})", micro_batches, most));
   if (layout.vpp > 1 && micro_batches % layout.pp != 0) {
-    report(at + "/vpp", fmt::format("an interleaved schedule needs a multiple of pp {} micro-batches (the batch gives {})",
-                                    layout.pp, micro_batches));
+    report(at + "/vpp",
+           fmt::format("an interleaved schedule needs a multiple of pp {} micro-batches (the batch gives {})",
+                       layout.pp, micro_batches));
   }
 }
 
@@ -302,8 +315,10 @@ void resolve_layout(ScenarioForm& form, const TransformerShape& shape, LayoutFor
     report(at + "/vpp", fmt::format("pp {} · vpp {} gives more than {} stages", l.pp, l.vpp, most_stages));
     return;
   }
-  if (l.stages.empty()) fill_stages(shape, layout, at, report);
-  else check_stages(shape, l, at, report);
+  if (l.stages.empty())
+    fill_stages(shape, layout, at, report);
+  else
+    check_stages(shape, l, at, report);
   if (l.tsp.degree > 1 && (l.tp > 1 || l.cp.degree > 1)) return;  // which of them, decides the ranks
   if (!resolve_ranks(s.cluster, l, at, report)) return;
   check_order(l, at, report);

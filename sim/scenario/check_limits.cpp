@@ -11,7 +11,7 @@ constexpr int most_ranks = 1 << 20;
 constexpr double most_parameters = 1e15;
 constexpr double most_layer_passes = 200'000;  // of one rank: its layers times its micro-batches
 constexpr double longest_step_s = 1e6;
-constexpr double most_bytes = 0x1p62;          // sums of bytes stay in int64
+constexpr double most_bytes = 0x1p62;  // sums of bytes stay in int64
 
 // All in double: products of the fields' largest values exceed int64.
 struct Sizes {
@@ -34,9 +34,7 @@ struct Sizes {
     return layers * hidden * (2 * query + 2 * keys + 2 * ffn) + 2 * vocabulary * hidden + sequence * hidden;
   }
   double layer_passes() const { return layers / stages * micro_batches; }
-  double largest_tensor() const {
-    return tokens * std::max({hidden, query + 2 * keys, ffn, vocabulary / tp, scores});
-  }
+  double largest_tensor() const { return tokens * std::max({hidden, query + 2 * keys, ffn, vocabulary / tp, scores}); }
 
   double tp, replicas, stages, layers, hidden, query, keys, ffn, vocabulary, sequence, tokens, scores, micro_batches;
 };
@@ -70,16 +68,18 @@ void check_limits(const Scenario& s, const TransformerShape& shape, const Module
   }
   // 64 tensors of 4 bytes per element and layer pass bound what a rank can ever hold.
   if (n.largest_tensor() * 4 * 64 * std::max(1.0, n.layer_passes()) > most_bytes)
-    report("/batch/micro", fmt::format("a tensor of a micro-batch has {:.3g} elements, too many to count its bytes", n.largest_tensor()));
-  const double fixed_s = s.cost.kind == CostKind::fixed
-                             ? (n.micro_batches + n.stages) * (s.cost.forward_s + s.cost.backward_data_s + s.cost.backward_weight_s)
-                             : 0;
+    report("/batch/micro", fmt::format("a tensor of a micro-batch has {:.3g} elements, too many to count its bytes",
+                                       n.largest_tensor()));
+  const double fixed_s =
+      s.cost.kind == CostKind::fixed
+          ? (n.micro_batches + n.stages) * (s.cost.forward_s + s.cost.backward_data_s + s.cost.backward_weight_s)
+          : 0;
   if (fixed_s > longest_step_s)
     report("/cost", fmt::format("a step takes {:.3g} s (at most {:.0f})", fixed_s, longest_step_s));
   const double least_s = std::max(least_compute_s(n, s.cluster.node.device), transfer_s(n, s.cluster));
   if (least_s > longest_step_s)
-    report("/cluster/node", fmt::format("is too slow for the model: a step would take about {:.3g} s (at most {:.0f})", least_s,
-                                        longest_step_s));
+    report("/cluster/node", fmt::format("is too slow for the model: a step would take about {:.3g} s (at most {:.0f})",
+                                        least_s, longest_step_s));
 }
 
 }  // namespace meshweave

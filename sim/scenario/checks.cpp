@@ -31,7 +31,8 @@ void check_module_names(const ScenarioForm& form, const ReportAt& report) {
   for (const auto& [name, layout] : form.layouts) {
     laid_out.push_back(name);
     if (std::find(names.begin(), names.end(), name) == names.end())
-      report.at_key(pointer_to("/layout", name), "there is no module of this name", fmt::format("the modules are {}", fmt::join(names, ", ")));
+      report.at_key(pointer_to("/layout", name), "there is no module of this name",
+                    fmt::format("the modules are {}", fmt::join(names, ", ")));
   }
   for (const std::string& name : names)
     if (std::find(laid_out.begin(), laid_out.end(), name) == laid_out.end())
@@ -84,8 +85,8 @@ void check_node(const Cluster& cluster, const ReportAt& report) {
   }
 }
 
-std::optional<Perturbation> resolve_perturbation(const PerturbForm& form, const Cluster& cluster,
-                                                 const std::string& at, const ReportAt& report) {
+std::optional<Perturbation> resolve_perturbation(const PerturbForm& form, const Cluster& cluster, const std::string& at,
+                                                 const ReportAt& report) {
   const bool has_rank = form.rank >= 0;
   const bool has_node = form.node >= 0;
   const bool has_link = form.link != SlowLink::unset;
@@ -109,8 +110,7 @@ std::optional<Perturbation> resolve_perturbation(const PerturbForm& form, const 
     report(at + "/rank",
            fmt::format("{} is beyond the last of the {}", form.rank, count_text(cluster.ranks(), "rank")));
   if (has_node && form.node >= cluster.nodes)
-    report(at + "/node",
-           fmt::format("{} is beyond the last of the {}", form.node, count_text(cluster.nodes, "node")));
+    report(at + "/node", fmt::format("{} is beyond the last of the {}", form.node, count_text(cluster.nodes, "node")));
   if (has_link && form.link == SlowLink::nic && cluster.nodes == 1)
     report(at + "/link", "one node uses no NIC", "\"intra\" is the link inside the node");
   Perturbation p;

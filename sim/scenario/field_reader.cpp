@@ -18,8 +18,10 @@ std::string out_of_range(T value, const Range<T>& range, Write write) {
   const bool low = range.least != std::numeric_limits<T>::lowest();
   const bool high = range.most != std::numeric_limits<T>::max();
   std::string limits;
-  if (low && range.above) limits = fmt::format("above {}", write(range.least));
-  else if (low && !high) limits = fmt::format("at least {}", write(range.least));
+  if (low && range.above)
+    limits = fmt::format("above {}", write(range.least));
+  else if (low && !high)
+    limits = fmt::format("at least {}", write(range.least));
   if (low && high) {
     limits = range.above ? fmt::format("{} and at most {}", limits, write(range.most))
                          : fmt::format("between {} and {}", write(range.least), write(range.most));
@@ -50,8 +52,7 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
-FieldReader::FieldReader(Reading& reading, const InputFile& file, const Json& object, std::string pointer,
-                         bool overlay)
+FieldReader::FieldReader(Reading& reading, const InputFile& file, const Json& object, std::string pointer, bool overlay)
     : reading_(reading), file_(file), object_(object), pointer_(std::move(pointer)), overlay_(overlay) {}
 
 void FieldReader::read(Reading& reading, const InputFile& file, const Visit& visit) {
@@ -83,8 +84,7 @@ const Json* FieldReader::take(const Key& key, Json::Kind kind) {
 
 bool FieldReader::expect(const Json& value, Json::Kind kind, const std::string& pointer) {
   if (value.kind == kind) return true;
-  reading_.diagnostics.at_value(file_, pointer,
-                                fmt::format("expected {} (is {})", noun_of(kind), noun_of(value.kind)));
+  reading_.diagnostics.at_value(file_, pointer, fmt::format("expected {} (is {})", noun_of(kind), noun_of(value.kind)));
   return false;
 }
 
@@ -177,8 +177,9 @@ void FieldReader::object(const Key& key, const Visit& visit, std::string_view sh
     return read_object(spelled_out, pointer_of(key), overlay_, visit);
   }
   if (!json->is(Json::Kind::object) && !shorthand.empty()) {
-    reading_.diagnostics.at_value(file_, pointer_of(key),
-                                  fmt::format("expected an object, or its \"{}\" alone (is {})", shorthand, noun_of(json->kind)));
+    reading_.diagnostics.at_value(
+        file_, pointer_of(key),
+        fmt::format("expected an object, or its \"{}\" alone (is {})", shorthand, noun_of(json->kind)));
     return;
   }
   read_object(*json, pointer_of(key), overlay_, visit);
@@ -195,8 +196,10 @@ void FieldReader::entry(const Key& key, Library library, std::string& name, cons
 
 void FieldReader::base(const Key& key, Library library, std::string& name, const Visit& visit) {
   reference_ = key.name;
-  if (const Json* json = take(key)) read_entry(*json, pointer_of(key), library, name, visit);
-  else if (!object_.find(misnamed_reference())) return;
+  if (const Json* json = take(key))
+    read_entry(*json, pointer_of(key), library, name, visit);
+  else if (!object_.find(misnamed_reference()))
+    return;
   overlay_ = true;
 }
 
@@ -300,16 +303,17 @@ void FieldReader::load_entry(Library library, const std::string& entry, const st
                              const Visit& visit) {
   const std::vector<std::string> names = names_in(library);
   if (std::find(names.begin(), names.end(), entry) == names.end()) {
-    reading_.diagnostics.at_value(file_, pointer,
-                                  fmt::format("there is no {} {} in {}", noun_of(library), shown(entry), folder_of(library)),
-                                  hint_for(entry, names, "known"));
+    reading_.diagnostics.at_value(
+        file_, pointer, fmt::format("there is no {} {} in {}", noun_of(library), shown(entry), folder_of(library)),
+        hint_for(entry, names, "known"));
     return;
   }
   const std::string file_name = fmt::format("{}/{}.json", folder_of(library), entry);
   std::vector<std::string>& open = reading_.open_entries;
   if (const auto loop = std::find(open.begin(), open.end(), file_name); loop != open.end()) {
     reading_.diagnostics.at_value(
-        file_, pointer, fmt::format("the references form a loop: {} -> {}", fmt::join(loop, open.end(), " -> "), file_name));
+        file_, pointer,
+        fmt::format("the references form a loop: {} -> {}", fmt::join(loop, open.end(), " -> "), file_name));
     return;
   }
   InputFile file;

@@ -48,7 +48,7 @@ class FieldReader : public Fields {
   // `overlay`: a base entry has given the required fields already.
   FieldReader(Reading& reading, const InputFile& file, const Json& object, std::string pointer, bool overlay);
 
-  const Json* take(const Key& key);  // null when absent; reports a required key that is missing
+  const Json* take(const Key& key);                   // null when absent; reports a required key that is missing
   const Json* take(const Key& key, Json::Kind kind);  // the same, and null after reporting another kind
   bool expect(const Json& value, Json::Kind kind, const std::string& pointer);
   void refuse(const Key& key, std::string message, std::string hint = {});

@@ -63,7 +63,7 @@ class Fields {
   // A list, or an object whose keys are the user's names, of items that share one description.
   struct Items {
     std::function<std::size_t()> size;
-    std::function<std::string(std::size_t)> name;     // named items only
+    std::function<std::string(std::size_t)> name;  // named items only
     std::function<void(std::string)> add;
     std::function<void()> clear;
     std::function<void(Fields&, std::size_t)> visit;
@@ -78,8 +78,8 @@ class Fields {
   virtual void text(const Key& key, std::string& value) = 0;
   // A list of integers, or an object that describes them by `instead`.
   virtual void integers(const Key& key, std::vector<int>& values, const IntegerRange& range, const Visit& instead) = 0;
-  // A nested object; a string or an integer stands for an object with this one value under `shorthand`, when that is not
-  // empty.
+  // A nested object; a string or an integer stands for an object with this one value under `shorthand`, when that is
+  // not empty.
   virtual void object(const Key& key, const Visit& visit, std::string_view shorthand = {}) = 0;
   // A library entry: its name, { "base": name, … }, or all of its fields. `name` receives the entry's name;
   // `fallback` names the entry taken when the key is absent, when it is not empty.
@@ -124,10 +124,8 @@ class Fields {
 
   template <class T>
   void named(const Key& key, std::vector<std::pair<std::string, T>>& values, void (*describe)(Fields&, T&)) {
-    named(key, Items{[&] { return values.size(); },
-                     [&](std::size_t i) { return values[i].first; },
-                     [&](std::string name) { values.emplace_back(std::move(name), T{}); },
-                     [&] { values.clear(); },
+    named(key, Items{[&] { return values.size(); }, [&](std::size_t i) { return values[i].first; },
+                     [&](std::string name) { values.emplace_back(std::move(name), T{}); }, [&] { values.clear(); },
                      [&](Fields& fields, std::size_t i) { describe(fields, values[i].second); }});
   }
 

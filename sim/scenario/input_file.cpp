@@ -267,8 +267,10 @@ void apply_overrides(InputFile& file, std::vector<Override> overrides, Diagnosti
       continue;
     }
     Walk walk(file, i, *keys);
-    if (Json* place = walk.place()) *place = std::move(*value);
-    else diagnostics.at_value(file, setting.pointer, walk.message(), walk.hint());
+    if (Json* place = walk.place())
+      *place = std::move(*value);
+    else
+      diagnostics.at_value(file, setting.pointer, walk.message(), walk.hint());
   }
 }
 

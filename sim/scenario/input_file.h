@@ -19,7 +19,7 @@ struct Made {
 };
 
 struct InputFile {
-  std::string name;                 // as messages show it
+  std::string name;  // as messages show it
   std::string text;
   Json root;
   std::vector<Override> overrides;  // their values stand in `root` but not in `text`

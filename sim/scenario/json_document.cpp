@@ -27,8 +27,10 @@ void append_string(std::string& out, std::string_view text) {
       case '\r': out += "\\r"; break;
       default:
         // The code point of a control character is its last byte, in C0 as in C1.
-        if (is_control(sequence)) out += fmt::format("\\u{:04x}", static_cast<unsigned char>(sequence.back()));
-        else out += sequence;
+        if (is_control(sequence))
+          out += fmt::format("\\u{:04x}", static_cast<unsigned char>(sequence.back()));
+        else
+          out += sequence;
     }
   }
   out += '"';
@@ -163,9 +165,12 @@ std::string pointer_to(std::string_view parent, std::string_view key) {
   std::string pointer(parent);
   pointer += '/';
   for (const char c : key) {
-    if (c == '~') pointer += "~0";
-    else if (c == '/') pointer += "~1";
-    else pointer += c;
+    if (c == '~')
+      pointer += "~0";
+    else if (c == '/')
+      pointer += "~1";
+    else
+      pointer += c;
   }
   return pointer;
 }

@@ -17,11 +17,11 @@ struct Json {
 
   Kind kind = Kind::null;
   bool boolean = false;
-  std::int64_t integer = 0;         // integer only
-  double number = 0;                // integer (rounded) and number
-  std::string text;                 // string only
-  std::vector<std::string> keys;    // object only: keys[i] names items[i], in file order
-  std::vector<Json> items;          // array and object
+  std::int64_t integer = 0;       // integer only
+  double number = 0;              // integer (rounded) and number
+  std::string text;               // string only
+  std::vector<std::string> keys;  // object only: keys[i] names items[i], in file order
+  std::vector<Json> items;        // array and object
 
   static Json make(bool value);
   static Json make(std::int64_t value);
@@ -58,7 +58,8 @@ constexpr int deepest_nesting = 64;
 // ill-formed UTF-8 and texts larger than `largest_document`.
 std::optional<Json> parse_json(std::string_view text, JsonError& error);
 
-// Two spaces of indentation; an array or object that fits on one line of 100 columns stays on it. No newline at the end.
+// Two spaces of indentation; an array or object that fits on one line of 100 columns stays on it. No newline at the
+// end.
 std::string format_json(const Json& value);
 // The same on one line, however long: { "degree": 4, "kind": "ring" }.
 std::string format_json_line(const Json& value);

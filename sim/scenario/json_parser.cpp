@@ -151,7 +151,9 @@ class TreeBuilder : public Events {
 
   // Start of the string, number or word whose last character is at `at`.
   std::size_t token_start(std::size_t at) const {
-    const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '+' || c == '.'; };
+    const auto in_word = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '+' || c == '.';
+    };
     if (at > 0 && text_[at] == '"') {
       const std::size_t open = text_.find_last_of("\"\n", at - 1);
       return open != std::string_view::npos && text_[open] == '"' ? open : at;
@@ -257,11 +259,16 @@ class Locator : public Events {
     std::size_t at = token_end_;
     while (at < text_.size()) {
       const std::string_view rest = text_.substr(at);
-      if (rest.starts_with("//")) at = std::min(text_.find('\n', at), text_.size());
-      else if (rest.starts_with("/*")) at = std::min(text_.find("*/", at), text_.size() - 2) + 2;
-      else if (rest.starts_with("\xef\xbb\xbf")) at += 3;
-      else if (std::string_view(" \t\r\n,:").find(rest.front()) != std::string_view::npos) ++at;
-      else break;
+      if (rest.starts_with("//"))
+        at = std::min(text_.find('\n', at), text_.size());
+      else if (rest.starts_with("/*"))
+        at = std::min(text_.find("*/", at), text_.size() - 2) + 2;
+      else if (rest.starts_with("\xef\xbb\xbf"))
+        at += 3;
+      else if (std::string_view(" \t\r\n,:").find(rest.front()) != std::string_view::npos)
+        ++at;
+      else
+        break;
     }
     return std::min(at, text_.size());
   }

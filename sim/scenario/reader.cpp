@@ -64,8 +64,8 @@ std::string first_published_difference(const Json& published, const Json& change
     for (std::size_t i = 0; i < changed.keys.size(); ++i) {
       static const Json nothing;
       const Json* before = published.find(changed.keys[i]);
-      std::string found = first_published_difference(before ? *before : nothing, changed.items[i],
-                                                     pointer_to(at, changed.keys[i]));
+      std::string found =
+          first_published_difference(before ? *before : nothing, changed.items[i], pointer_to(at, changed.keys[i]));
       if (!found.empty()) return found;
     }
     return {};

@@ -76,13 +76,13 @@ struct ModuleLayout {
   Folded tsp;
   int vpp = 1;
   bool sequence_parallel = false;
-  int zero = 0;                      // 0, or 1: distributed optimizer
+  int zero = 0;  // 0, or 1: distributed optimizer
   int optimizer_instances = 1;
   Recompute recompute = Recompute::none;
   Keep keep = Keep::nothing;
-  std::vector<int> stages;           // layers per virtual stage, pp·vpp entries in model order; always filled
+  std::vector<int> stages;  // layers per virtual stage, pp·vpp entries in model order; always filled
   int rank_offset = 0;
-  int rank_count = 0;                // tp·cp·tsp·dp·pp
+  int rank_count = 0;                    // tp·cp·tsp·dp·pp
   std::string order = "tp-cp-ep-dp-pp";  // tsp takes the place of tp when it is not named
 
   // Parts of every weight.
@@ -92,8 +92,8 @@ struct ModuleLayout {
 };
 
 struct Batch {
-  std::int64_t global = 0;           // samples per step
-  std::int64_t micro = 1;            // samples per micro-batch per data-parallel rank
+  std::int64_t global = 0;  // samples per step
+  std::int64_t micro = 1;   // samples per micro-batch per data-parallel rank
 };
 
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b };  // interleaved is vpp > 1
@@ -104,12 +104,12 @@ struct Schedule {
 };
 
 struct Overlap {
-  bool grad_reduce = true;           // gradient buckets reduced behind the backward of the last micro-batch
-  bool param_gather = true;          // parameter buckets gathered behind the next forward (ZeRO-1)
-  bool tp = false;                   // tensor-parallel matmuls and their gathers/scatters in chunks
+  bool grad_reduce = true;   // gradient buckets reduced behind the backward of the last micro-batch
+  bool param_gather = true;  // parameter buckets gathered behind the next forward (ZeRO-1)
+  bool tp = false;           // tensor-parallel matmuls and their gathers/scatters in chunks
   int tp_chunks = 4;
-  bool cp = true;                    // ring steps are under way, and gathers are issued, ahead of their use
-  int depth = 1;                     // how many earlier tensor communications a moved one may pass
+  bool cp = true;  // ring steps are under way, and gathers are issued, ahead of their use
+  int depth = 1;   // how many earlier tensor communications a moved one may pass
 };
 
 struct Precision {
@@ -121,8 +121,8 @@ struct Precision {
   double workspace_bytes_per_parameter = 0;  // transient optimizer workspace, held like optimizer state
 };
 
-// Adam (Kingma and Ba 1412.6980), without weight decay; the defaults are those of Llama 2 (2307.09288, section 2.2) but for
-// the rate. Times do not depend on it, emulated values do.
+// Adam (Kingma and Ba 1412.6980), without weight decay; the defaults are those of Llama 2 (2307.09288, section 2.2) but
+// for the rate. Times do not depend on it, emulated values do.
 struct AdamSettings {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
@@ -132,7 +132,7 @@ struct AdamSettings {
 };
 
 struct Optimizer {
-  double clip = 1.0;                 // global gradient-norm clip; 0 leaves norm, all-reduces and host sync out
+  double clip = 1.0;                   // global gradient-norm clip; 0 leaves norm, all-reduces and host sync out
   std::int64_t bucket_parameters = 0;  // 0: Megatron's rule max(40e6, 1e6·dp)
   AdamSettings adam;
 };
@@ -141,8 +141,8 @@ enum class Pass : std::uint8_t { train, forward };
 std::string_view name_of(Pass);
 
 struct HostSettings {
-  bool graphs = false;               // CUDA graphs: issuing costs nothing
-  double issue_s = -1;               // per op; negative: the device's value
+  bool graphs = false;  // CUDA graphs: issuing costs nothing
+  double issue_s = -1;  // per op; negative: the device's value
 };
 
 // What a collective on a full mesh uses of a member's links inside the node; a switch has one port per member.
@@ -166,11 +166,11 @@ struct CostSettings {
 enum class PerturbTarget : std::uint8_t { rank, node, link, jitter };
 struct Perturbation {
   PerturbTarget target = PerturbTarget::rank;
-  int index = 0;                     // rank (of a link too) or node
-  std::string link;                  // "nic" or "intra", for target link
-  double compute_time = 1;           // factor on compute durations (rank, node)
-  double bandwidth = 1;              // factor on the link's bandwidth (link)
-  double sigma = 0;                  // jitter: durations × exp(sigma·normal), mean-corrected
+  int index = 0;            // rank (of a link too) or node
+  std::string link;         // "nic" or "intra", for target link
+  double compute_time = 1;  // factor on compute durations (rank, node)
+  double bandwidth = 1;     // factor on the link's bandwidth (link)
+  double sigma = 0;         // jitter: durations × exp(sigma·normal), mean-corrected
 
   bool slows() const { return compute_time > 1 || bandwidth < 1 || sigma > 0; }
 };
@@ -185,7 +185,7 @@ struct Published {
 };
 
 struct Scenario {
-  std::string file;                  // as the user named it
+  std::string file;  // as the user named it
   std::string name;
   Cluster cluster;
   ModuleGraph model;
@@ -202,7 +202,7 @@ struct Scenario {
   std::vector<Perturbation> perturb;
   std::uint64_t seed = 1;
   std::optional<Published> published;
-  std::string resolved_json;         // the scenario with all defaults, as `check` prints it (keys sorted as in the docs)
+  std::string resolved_json;  // the scenario with all defaults, as `check` prints it (keys sorted as in the docs)
   std::vector<std::pair<std::string, std::string>> inputs;  // file name, hash of its content (provenance)
 
   int micro_batches(std::size_t module) const {

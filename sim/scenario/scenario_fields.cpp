@@ -34,8 +34,9 @@ void cluster_fields(Fields& f, Cluster& cluster) {
   f.entry({"node", "the nodes, all equal", Need::required}, Library::nodes, cluster.node.name,
           [&](Fields& g) { node_fields(g, cluster.node); });
   f.integer({"nodes", "how many"}, cluster.nodes, {1, most_ranks});
-  f.entry({"fabric", "the network between nodes; default: rail-400g"}, Library::fabrics, cluster.fabric.name,
-          [&](Fields& g) { fabric_fields(g, cluster.fabric); }, "rail-400g");
+  f.entry(
+      {"fabric", "the network between nodes; default: rail-400g"}, Library::fabrics, cluster.fabric.name,
+      [&](Fields& g) { fabric_fields(g, cluster.fabric); }, "rail-400g");
 }
 
 void module_fields(Fields& f, TransformerShape& shape) {
@@ -63,8 +64,8 @@ void rank_fields(Fields& f, ModuleLayout& layout) {
 
 void context_fields(Fields& f, ContextParallel& cp) {
   f.integer({"degree", "ranks that share a sequence"}, cp.degree, degree);
-  f.choice({"kind", "how attention reaches the keys of other ranks; ulysses-ring: ulysses inside, ring outside"}, cp.kind,
-           {ContextKind::ring, ContextKind::all_gather, ContextKind::ulysses, ContextKind::ulysses_ring});
+  f.choice({"kind", "how attention reaches the keys of other ranks; ulysses-ring: ulysses inside, ring outside"},
+           cp.kind, {ContextKind::ring, ContextKind::all_gather, ContextKind::ulysses, ContextKind::ulysses_ring});
   f.choice({"partition", "which tokens a rank holds"}, cp.partition, {Partition::zigzag, Partition::contiguous});
   f.integer({"ulysses", "ulysses-ring: ranks that exchange heads; default: as many as the heads allow", Need::derived},
             cp.ulysses, degree);
@@ -83,10 +84,12 @@ void folded_fields(Fields& f, Folded& tsp) {
 void layout_fields(Fields& f, LayoutForm& form) {
   ModuleLayout& layout = form.layout;
   f.integer({"tp", "tensor parallelism"}, layout.tp, degree);
-  f.object({"cp", "context parallelism: the sequence sharded, weights whole"},
-           [&](Fields& g) { context_fields(g, layout.cp); }, "degree");
-  f.object({"tsp", "tensor and sequence parallelism folded onto one axis"},
-           [&](Fields& g) { folded_fields(g, layout.tsp); }, "degree");
+  f.object(
+      {"cp", "context parallelism: the sequence sharded, weights whole"},
+      [&](Fields& g) { context_fields(g, layout.cp); }, "degree");
+  f.object(
+      {"tsp", "tensor and sequence parallelism folded onto one axis"}, [&](Fields& g) { folded_fields(g, layout.tsp); },
+      "degree");
   f.integer({"pp", "pipeline stages"}, layout.pp, {1, 1024});
   f.integer({"vpp", "virtual stages per pipeline rank; above 1: interleaved"}, layout.vpp, {1, 1024});
   f.integer({"dp", "data parallelism; default: fills the ranks", Need::derived}, layout.dp, degree);
@@ -215,7 +218,8 @@ void scenario_fields(Fields& f, ScenarioForm& form) {
   f.unsupported({"edges", "a graph of several modules"});
   f.object({"batch", "samples", Need::required}, [&](Fields& g) { batch_fields(g, s.batch); });
   f.named({"layout", "the parallel layout of each module, by its name", Need::required}, form.layouts, layout_fields);
-  f.choice({"pass", "train, or forward only: with output layer and loss, as in an evaluation"}, s.pass, {Pass::train, Pass::forward});
+  f.choice({"pass", "train, or forward only: with output layer and loss, as in an evaluation"}, s.pass,
+           {Pass::train, Pass::forward});
   f.object({"schedule", "order of the micro-batches"}, [&](Fields& g) { schedule_fields(g, s.schedule); });
   f.unsupported({"boundary", "a boundary between modules"});
   f.object({"overlap", "what runs side by side"}, [&](Fields& g) { overlap_fields(g, s.overlap); });
@@ -223,7 +227,8 @@ void scenario_fields(Fields& f, ScenarioForm& form) {
   f.object({"optimizer", "Adam"}, [&](Fields& g) { optimizer_fields(g, s.optimizer); });
   f.object({"host", "how ops are launched"}, [&](Fields& g) { host_fields(g, s.host); });
   f.object({"collectives", "how groups communicate"}, [&](Fields& g) { collective_fields(g, s.collectives); });
-  f.object({"cost", "where durations come from"}, [&](Fields& g) { cost_fields(g, s.cost); }, "kind");
+  f.object(
+      {"cost", "where durations come from"}, [&](Fields& g) { cost_fields(g, s.cost); }, "kind");
   f.list({"perturb", "what is slower than it should be"}, form.perturb, perturb_fields);
   f.integer({"seed", "of random numbers"}, form.seed, {0, std::numeric_limits<std::int64_t>::max()});
   f.object({"published", "a published result, shown beside the computed one"},

@@ -16,8 +16,8 @@ namespace meshweave {
 struct LayoutForm {
   LayoutForm() { layout.dp = layout.cp.ulysses = 0; }
 
-  ModuleLayout layout;              // dp, cp.ulysses and rank_count 0 and stages empty: to be filled in
-  bool embedding_counts = false;    // even stages in which the embedding takes the place of a layer
+  ModuleLayout layout;            // dp, cp.ulysses and rank_count 0 and stages empty: to be filled in
+  bool embedding_counts = false;  // even stages in which the embedding takes the place of a layer
   bool loss_counts = false;
 };
 
@@ -37,9 +37,9 @@ struct PerturbForm {
 struct ScenarioForm {
   ScenarioForm();
 
-  std::string schema;               // "$schema", kept as given
-  std::string baseline;             // path, relative to the file
-  Scenario scenario;                // the sections that need no resolution stand here already
+  std::string schema;    // "$schema", kept as given
+  std::string baseline;  // path, relative to the file
+  Scenario scenario;     // the sections that need no resolution stand here already
   std::vector<std::pair<std::string, TransformerShape>> modules;
   std::vector<std::pair<std::string, LayoutForm>> layouts;
   std::vector<PerturbForm> perturb;

@@ -36,7 +36,8 @@ Json typed(std::string_view type, const Range<T>& range) {
   Json schema = object_of({{"type", text_of(type)}});
   if (range.least != std::numeric_limits<T>::lowest())
     schema.add(range.above ? "exclusiveMinimum" : "minimum", Json::make(range.least));
-  if (std::is_integral_v<T> || range.most != std::numeric_limits<T>::max()) schema.add("maximum", Json::make(range.most));
+  if (std::is_integral_v<T> || range.most != std::numeric_limits<T>::max())
+    schema.add("maximum", Json::make(range.most));
   return schema;
 }
 
@@ -144,8 +145,7 @@ Json SchemaWriter::reference_to(Library library, const Visit& visit) {
   return any_of({std::move(name), object_of({{"$ref", text_of(fmt::format("#/definitions/{}", noun))}})});
 }
 
-void SchemaWriter::entry(const Key& key, Library library, std::string&, const Visit& visit,
-                         std::string_view fallback) {
+void SchemaWriter::entry(const Key& key, Library library, std::string&, const Visit& visit, std::string_view fallback) {
   Json schema = reference_to(library, visit);
   if (!fallback.empty()) schema.add("default", text_of(fallback));
   add(key, std::move(schema));

@@ -40,8 +40,8 @@ void shape_fields(Fields& f, TransformerShape& shape) {
            {0, 0.999});
   f.integer({"max_positions", "rows of a learned position table; default: sequence", Need::derived},
             shape.max_positions, {1, largest_sequence});
-  f.number({"published_parameters", "the published parameter count; 0 where there is none"},
-           shape.published_parameters, {0, 1e18});
+  f.number({"published_parameters", "the published parameter count; 0 where there is none"}, shape.published_parameters,
+           {0, 1e18});
   f.integer({"sequence", "tokens per sample; a scenario may set its own", Need::derived}, shape.sequence,
             {1, largest_sequence});
 }

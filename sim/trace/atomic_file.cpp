@@ -41,16 +41,17 @@ std::string follow_links(const std::string& path) {
 
 std::string file_to_replace(const std::string& path) {
   // Asked before links are followed by name: those of /dev/stdout lead to names such as "pipe:[1234]".
-  struct stat found{};
+  struct stat found {};
   if (::stat(path.c_str(), &found) == 0) {
     if (!S_ISREG(found.st_mode)) {
       const std::string kind = fs::path(path).extension().string();
       const std::string name = kind.empty() ? "trace.json.gz" : "file" + kind;
-      throw IoError(fmt::format("{}: is {}; a regular file can be written, for example {}", path, noun_of(found.st_mode),
+      throw IoError(fmt::format("{}: is {}; a regular file can be written, for example {}", path,
+                                noun_of(found.st_mode),
                                 S_ISDIR(found.st_mode) ? (fs::path(path) / name).string() : name));
     }
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
-      struct stat open{};
+      struct stat open {};
       if (fstat(stream, &open) == 0 && open.st_dev == found.st_dev && open.st_ino == found.st_ino) {
         throw IoError(fmt::format("{}: is where standard {} goes; a file of its own can be written", path,
                                   stream == STDOUT_FILENO ? "output" : "error"));

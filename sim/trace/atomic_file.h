@@ -13,8 +13,8 @@ struct gzFile_s;
 namespace meshweave {
 
 // The file that writing to `path` creates or replaces: `path` with its symbolic links followed. Throws IoError where
-// something that is no regular file stands there, or the file behind standard output or error, and where the folder takes
-// no file.
+// something that is no regular file stands there, or the file behind standard output or error, and where the folder
+// takes no file.
 std::string file_to_replace(const std::string& path);
 
 class AtomicFile {
@@ -30,7 +30,7 @@ class AtomicFile {
  private:
   [[noreturn]] void fail(std::string_view what);
 
-  std::string path_;       // as the caller names it
+  std::string path_;  // as the caller names it
   std::string target_;
   std::string temporary_;
   gzFile_s* file_ = nullptr;

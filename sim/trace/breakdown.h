@@ -54,7 +54,7 @@ struct LaneOp {
   std::int64_t cause = -1;           // index of the releasing op, −1 for none
   bool cause_previous_step = false;  // it belongs to the step before
   Release release = Release::none;
-  LaneKind kind = LaneKind::compute; // what the op is
+  LaneKind kind = LaneKind::compute;  // what the op is
   bool on_compute_stream = true;
   std::uint8_t stream = 0;
 };

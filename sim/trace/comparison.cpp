@@ -43,7 +43,8 @@ class PartSums {
       means.parts.push_back({key, Picoseconds{static_cast<std::int64_t>(sum / ranks_)}});
       left += remainder;
     }
-    std::stable_sort(rests.begin(), rests.end(), [](const Rest& x, const Rest& y) { return x.remainder > y.remainder; });
+    std::stable_sort(rests.begin(), rests.end(),
+                     [](const Rest& x, const Rest& y) { return x.remainder > y.remainder; });
     for (std::size_t i = 0; left >= ranks_; ++i, left -= ranks_) ++means.parts[rests[i].part].time;
     std::erase_if(means.parts, [](const StepPart& part) { return part.time.count() == 0; });
     return means;
@@ -81,7 +82,8 @@ void check_comparable(const Trace& trace) {
   }
   for (std::size_t i = 0; i < trace.slices.size(); ++i) {
     const TraceSlice& s = trace.slices[i];
-    if (i > 0 && s.rank < trace.slices[i - 1].rank) throw InputError(fmt::format("slice {} is not in the order of ranks", i));
+    if (i > 0 && s.rank < trace.slices[i - 1].rank)
+      throw InputError(fmt::format("slice {} is not in the order of ranks", i));
     if (s.cause != no_slice && !s.previous_step && s.cause >= i) {
       throw InputError(fmt::format("the cause of slice {} comes behind it", i));
     }
@@ -100,7 +102,8 @@ std::vector<std::int64_t> memory_peaks(const Trace& trace) {
   return peaks;
 }
 
-// The pipeline coordinate in a label such as "tp0 dp3 pp1". A rank of several modules, "pp0 / pp2", belongs to the last.
+// The pipeline coordinate in a label such as "tp0 dp3 pp1". A rank of several modules, "pp0 / pp2", belongs to the
+// last.
 int stage_of(std::string_view label) {
   const std::size_t at = label.substr(label.find_last_of('/') + 1).find("pp");
   if (at == std::string_view::npos) return 0;
@@ -117,7 +120,8 @@ std::vector<std::string> modules_of_ranks(const Trace& trace) {
     if (!trace.ops[s.op].module.empty()) last_op[s.rank] = std::max(last_op[s.rank], s.op);
   }
   std::vector<std::string> modules;
-  for (const std::uint32_t op : last_op) modules.push_back(op < trace.ops.size() ? trace.ops[op].module : std::string());
+  for (const std::uint32_t op : last_op)
+    modules.push_back(op < trace.ops.size() ? trace.ops[op].module : std::string());
   return modules;
 }
 
@@ -146,8 +150,8 @@ bool larger(const PartChange& x, const PartChange& y) {
 }
 
 std::size_t stages_of(const StepParts& step, const std::string& module) {
-  return static_cast<std::size_t>(std::count_if(step.stages.begin(), step.stages.end(),
-                                                [&](const StageParts& s) { return s.module == module; }));
+  return static_cast<std::size_t>(
+      std::count_if(step.stages.begin(), step.stages.end(), [&](const StageParts& s) { return s.module == module; }));
 }
 
 const StageParts* find_stage(const StepParts& step, const StageParts& like) {
@@ -160,7 +164,8 @@ const StageParts* find_stage(const StepParts& step, const StageParts& like) {
 }  // namespace
 
 std::string_view name_of(PartKind part) {
-  constexpr std::string_view names[] = {"compute", "recompute", "optimizer", "exposed", "boundary", "bubble", "host", "copy"};
+  constexpr std::string_view names[] = {"compute",  "recompute", "optimizer", "exposed",
+                                        "boundary", "bubble",    "host",      "copy"};
   return names[static_cast<std::size_t>(part)];
 }
 

@@ -1,8 +1,8 @@
 // Where a step went in parts that add up to it, and how two steps differ part by part.
 //
-// A rank's parts are those of breakdown.h, told apart by what ran or was awaited; the parts of a step are the means over
-// its ranks, in whole picoseconds. Means are rounded by the largest remainder, so each is within a picosecond of the
-// exact one and they add up to the step exactly. The difference of two steps is then the sum of the differences of
+// A rank's parts are those of breakdown.h, told apart by what ran or was awaited; the parts of a step are the means
+// over its ranks, in whole picoseconds. Means are rounded by the largest remainder, so each is within a picosecond of
+// the exact one and they add up to the step exactly. The difference of two steps is then the sum of the differences of
 // their parts, exactly:
 //
 //   part                          A    B   change
@@ -50,9 +50,9 @@ struct StepPart {
 
 // The mean over some ranks.
 struct PartMeans {
-  std::int64_t ranks = 0;             // those that the trace's ranks stand for
-  std::vector<StepPart> parts;        // by key; those of no time left out; they add up to the step
-  std::int64_t peak_memory_bytes = 0; // largest over the ranks
+  std::int64_t ranks = 0;              // those that the trace's ranks stand for
+  std::vector<StepPart> parts;         // by key; those of no time left out; they add up to the step
+  std::int64_t peak_memory_bytes = 0;  // largest over the ranks
 
   Picoseconds of(PartKind part) const;
 };
@@ -69,8 +69,8 @@ struct StepParts {
   std::vector<StageParts> stages;  // in order of their first rank
 };
 
-// Throws InputError, without a file, where the trace says that slices were left out, is one of numbers (its times are no
-// times), or holds no ranks; and where slices stand in no possible order.
+// Throws InputError, without a file, where the trace says that slices were left out, is one of numbers (its times are
+// no times), or holds no ranks; and where slices stand in no possible order.
 StepParts step_parts(const Trace& trace);
 
 // One part in two steps.

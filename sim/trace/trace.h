@@ -47,8 +47,8 @@ struct TraceStream {
 
 struct TraceRank {
   int rank = 0;
-  std::string label;    // parallel coordinates: "tp0 dp3 pp1"
-  int stands_for = 1;   // ranks that behave exactly as this one, itself included
+  std::string label;   // parallel coordinates: "tp0 dp3 pp1"
+  int stands_for = 1;  // ranks that behave exactly as this one, itself included
 };
 
 // Why an op was launched at the time it was.
@@ -63,8 +63,8 @@ std::string_view name_of(Release);
 constexpr std::uint32_t no_slice = 0xffffffff;
 
 struct TraceSlice {
-  Picoseconds start{0};            // launch
-  Picoseconds transfer{0};         // communications: when all members were there; else = start
+  Picoseconds start{0};     // launch
+  Picoseconds transfer{0};  // communications: when all members were there; else = start
   Picoseconds end{0};
   std::uint32_t op = 0;            // index into Trace::ops
   std::uint32_t rank = 0;          // index into Trace::ranks
@@ -73,9 +73,9 @@ struct TraceSlice {
   std::int16_t layer = -1;
   std::int16_t micro_batch = -1;
   std::int16_t chunk = -1;
-  std::uint8_t stream = 0;         // index into Trace::streams
+  std::uint8_t stream = 0;  // index into Trace::streams
   Release release = Release::none;
-  bool previous_step = false;      // the cause is its occurrence in the step before, not the slice itself
+  bool previous_step = false;  // the cause is its occurrence in the step before, not the slice itself
   bool operator==(const TraceSlice&) const = default;
 };
 
@@ -108,15 +108,15 @@ struct TraceEmulation {
 };
 
 struct TraceProvenance {
-  std::string tool;        // "meshweave 0.1.0"
+  std::string tool;  // "meshweave 0.1.0"
   std::string executor;
-  std::string name;        // of the scenario
-  std::string scenario;    // its file
+  std::string name;      // of the scenario
+  std::string scenario;  // its file
   std::int64_t seed = 0;
   std::vector<std::pair<std::string, std::string>> inputs;  // file, hash of its content
-  std::string resolved;    // JSON of the resolved scenario; may be empty
-  std::string left_out;    // what was not written, for people; empty for nothing
-  std::optional<TraceEmulation> emulation{};  // executor "numeric"
+  std::string resolved;                                     // JSON of the resolved scenario; may be empty
+  std::string left_out;                                     // what was not written, for people; empty for nothing
+  std::optional<TraceEmulation> emulation{};                // executor "numeric"
 };
 
 struct Trace {
@@ -129,8 +129,8 @@ struct Trace {
   std::vector<TraceSlice> slices;
   std::vector<TraceFlow> flows;
   std::vector<std::string> memory_categories;
-  std::vector<TraceMemory> memory;          // by rank, times ascending
-  std::vector<std::int64_t> memory_bytes;   // memory.size() × memory_categories.size()
+  std::vector<TraceMemory> memory;         // by rank, times ascending
+  std::vector<std::int64_t> memory_bytes;  // memory.size() × memory_categories.size()
   std::vector<TraceLink> links;
 };
 

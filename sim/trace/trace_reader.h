@@ -8,8 +8,8 @@
 
 namespace meshweave {
 
-// Whether a file looks like a trace, of this tool or another: compressed, or JSON that begins with the keys of one. False
-// for what is no regular file, which gives its text only once, and for what cannot be read.
+// Whether a file looks like a trace, of this tool or another: compressed, or JSON that begins with the keys of one.
+// False for what is no regular file, which gives its text only once, and for what cannot be read.
 bool is_trace_file(const std::string& path);
 
 // Throws IoError where the file cannot be read and InputError where it is not such a trace.

@@ -1,9 +1,9 @@
 // Quantities: what parses, what is refused and why, and that formatting parses back.
 #include "sim/base/quantity.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <array>
 
 #include "sim/base/random.h"
 

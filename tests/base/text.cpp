@@ -10,15 +10,17 @@ TEST_CASE("Control characters become visible, everything else stays") {
   CHECK(escaped("a plain name × 2 → ö 🙂 \\") == "a plain name × 2 → ö 🙂 \\");
   CHECK(escaped("line\nline\ttab\rreturn") == "line\\nline\\ttab\\rreturn");
   CHECK(escaped("\x1b[31mred\x07"s + '\0' + "\x7f") == "\\x1b[31mred\\x07\\x00\\x7f");
-  CHECK(escaped("\xc2\x9b" "31m") == "\\xc2\\x9b31m");  // C1: an escape sequence of one character
-  CHECK(escaped("\xc2\xa0") == "\xc2\xa0");              // the first beyond C1
+  CHECK(escaped("\xc2\x9b"
+                "31m") == "\\xc2\\x9b31m");  // C1: an escape sequence of one character
+  CHECK(escaped("\xc2\xa0") == "\xc2\xa0");  // the first beyond C1
   CHECK(escaped("").empty());
 }
 
 TEST_CASE("Bytes that are not UTF-8 become visible") {
-  CHECK(escaped("a\xff" "b") == "a\\xffb");
-  CHECK(escaped("\xe2\x82") == "\\xe2\\x82");          // cut off
-  CHECK(escaped("\xc0\x80") == "\\xc0\\x80");          // overlong
+  CHECK(escaped("a\xff"
+                "b") == "a\\xffb");
+  CHECK(escaped("\xe2\x82") == "\\xe2\\x82");           // cut off
+  CHECK(escaped("\xc0\x80") == "\\xc0\\x80");           // overlong
   CHECK(escaped("\xed\xa0\x80") == "\\xed\\xa0\\x80");  // a surrogate
   CHECK(escaped("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
 }

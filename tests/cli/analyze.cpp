@@ -82,8 +82,8 @@ TEST_CASE("analyze names the strategies that are not possible; where none is, it
   CHECK(some.code == 0);
   CHECK(some.out.find("TP is not possible: /layout/language/tp: 16 does not divide the number of attention heads, 8") !=
         std::string::npos);
-  const Finished one = meshweave_command(
-      {"analyze", path, "--set", "/layout/language/tp=1", "--set", "/cluster/node/gpus=1"});
+  const Finished one =
+      meshweave_command({"analyze", path, "--set", "/layout/language/tp=1", "--set", "/cluster/node/gpus=1"});
   CHECK(one.code == 3);
   CHECK(one.err.find("--devices N") != std::string::npos);
   CHECK(meshweave_command({"analyze", folder.file("none.json")}).code == 4);
@@ -94,7 +94,8 @@ TEST_CASE("analyze --plot writes a chart of well-formed XML, and lists the cross
   const std::string path = folder.write("small.json", tp4_scenario);
   const std::string file = folder.file("chart.svg");
   for (const std::string metric : {"time", "memory", "bytes", "forward-bytes"}) {
-    const Finished run = meshweave_command({"analyze", path, "--plot", file, "--metric", metric, "--sequence", "1024,2048,8192"});
+    const Finished run =
+        meshweave_command({"analyze", path, "--plot", file, "--metric", metric, "--sequence", "1024,2048,8192"});
     INFO(run.err);
     REQUIRE(run.code == 0);
     CHECK(run.out.find("\ncrossovers of ") != std::string::npos);
@@ -117,8 +118,8 @@ TEST_CASE("analyze --plot replaces neither the scenario nor what is no file, and
   CHECK(over_scenario.err.find("is the scenario") != std::string::npos);
   CHECK(meshweave_command({"analyze", path, "--plot", folder.file("missing/chart.svg")}).code == 4);
   // 10,000 micro-batches take seconds to lower.
-  const Finished run = interrupted_command(
-      {"analyze", path, "--plot", folder.file("chart.svg"), "--set", "/batch/global=10000"}, 300);
+  const Finished run =
+      interrupted_command({"analyze", path, "--plot", folder.file("chart.svg"), "--set", "/batch/global=10000"}, 300);
   CHECK(run.code == 130);
   CHECK(run.err.rfind("error: interrupted", 0) == 0);
   CHECK(run.out.empty());
@@ -136,7 +137,8 @@ TEST_CASE("Options of analyze are parsed into plain data, mistakes refused with 
         "--sequence: \"8K\" is not a whole number above 0 | for example --sequence 8192,16384,32768");
   CHECK(refusal({"analyze", "a.json", "--sequence", "8192", "--micro", "1"}) ==
         "--sequence and --micro: one of them can be swept | --set gives the other a value");
-  CHECK(refusal({"analyze", "a.json", "--plot", "x.png"}) == "--plot: x.png does not end in .svg | for example --plot strategies.svg");
+  CHECK(refusal({"analyze", "a.json", "--plot", "x.png"}) ==
+        "--plot: x.png does not end in .svg | for example --plot strategies.svg");
   CHECK(refusal({"analyze", "a.json", "--metric", "speed", "--micro", "1"}) ==
         "--metric: unknown metric \"speed\" | time, memory, bytes or forward-bytes");
   CHECK(refusal({"analyze", "a.json", "--metric", "memory"}) ==

@@ -4,9 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
-
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "sim/trace/trace_reader.h"
 #include "tests/cli/process.h"
@@ -17,9 +16,21 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> promised_keys{
-    "step_time_s", "tokens_per_s", "tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "exposed_comm_fraction", "fits",
-    "peak_memory_bytes", "memory_by_category", "headroom_bytes", "ranks", "ops", "executor", "published"};
+const std::vector<std::string> promised_keys{"step_time_s",
+                                             "tokens_per_s",
+                                             "tflops_per_gpu",
+                                             "mfu",
+                                             "hfu",
+                                             "bubble_fraction",
+                                             "exposed_comm_fraction",
+                                             "fits",
+                                             "peak_memory_bytes",
+                                             "memory_by_category",
+                                             "headroom_bytes",
+                                             "ranks",
+                                             "ops",
+                                             "executor",
+                                             "published"};
 
 }  // namespace
 
@@ -76,7 +87,8 @@ TEST_CASE("explain, --trace and --print-program give the same bytes each time") 
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   CHECK(meshweave_command({"explain", path, "--json"}).out == meshweave_command({"explain", path, "--json"}).out);
-  CHECK(meshweave_command({"run", path, "--print-program"}).out == meshweave_command({"run", path, "--print-program"}).out);
+  CHECK(meshweave_command({"run", path, "--print-program"}).out ==
+        meshweave_command({"run", path, "--print-program"}).out);
   for (const char* executor : {"analytic", "simgrid"}) {
     const auto trace = [&](const std::string& name) {
       const std::string file = folder.file(name);
@@ -104,7 +116,8 @@ TEST_CASE("simgrid runs the same scenario") {
 TEST_CASE("run --set overrides a value") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
-  const Finished run = meshweave_command({"run", path, "--set", "/cluster/nodes=1", "--set", "/layout/language/dp=1", "--json"});
+  const Finished run =
+      meshweave_command({"run", path, "--set", "/cluster/nodes=1", "--set", "/layout/language/dp=1", "--json"});
   REQUIRE(run.code == 0);
   CHECK(Json::parse(run.out)["ranks"] == 8);
 }
@@ -114,8 +127,9 @@ TEST_CASE("The seed decides what jitter draws, and stands in report and trace") 
   const std::string path = folder.write("small.json", small_scenario);
   const std::string file = folder.file("t.json");
   const auto run = [&](const std::string& seed) {
-    const Finished ended = meshweave_command({"run", path, "--set", R"(/perturb=[{"jitter":0.2}])", "--set",
-                                              "/seed=" + seed, "--json", "--no-timing", "--trace", file, "--ranks", "0"});
+    const Finished ended =
+        meshweave_command({"run", path, "--set", R"(/perturb=[{"jitter":0.2}])", "--set", "/seed=" + seed, "--json",
+                           "--no-timing", "--trace", file, "--ranks", "0"});
     REQUIRE(ended.code == 0);
     return Json::parse(ended.out);
   };
@@ -158,8 +172,8 @@ TEST_CASE("Varied values of one name are told apart by the key before it") {
     "model": { "language": { "hidden": 64, "layers": 2, "heads": 8, "vocabulary": 512, "sequence": 128 } },
     "batch": { "global": 8 },
     "layout": { "language": {} } })");
-  const Finished table = meshweave_command({"run", path, "--vary", "/layout/language/cp/degree=1,8", "--vary",
-                                            "/layout/language/tsp/degree=1,8"});
+  const Finished table = meshweave_command(
+      {"run", path, "--vary", "/layout/language/cp/degree=1,8", "--vary", "/layout/language/tsp/degree=1,8"});
   CHECK(table.out.find("cp/degree  tsp/degree  ranks") != std::string::npos);
 }
 
@@ -229,7 +243,8 @@ TEST_CASE("A folder without scenarios names those below it, a folder is no file"
   folder.write("inner/small.json", small_scenario);
   const Finished outer = meshweave_command({"run", folder.path()});
   CHECK(outer.code == 4);
-  CHECK(outer.err == "error: " + folder.path() + ": holds no *.json, but " + folder.path() + "/inner do: name one of them\n");
+  CHECK(outer.err ==
+        "error: " + folder.path() + ": holds no *.json, but " + folder.path() + "/inner do: name one of them\n");
   const Finished file = meshweave_command({"emulate", folder.path()});
   CHECK(file.code == 4);
   CHECK(file.err == "error: cannot read " + folder.path() + ": it is a folder, and a file is expected here\n");
@@ -251,8 +266,10 @@ TEST_CASE("Points that do not fit stand behind those that do") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
   // The framework alone takes 3 GB, so a device of 3 GB has no room for the model.
-  const Finished run = meshweave_command({"run", path, "--vary", R"(/cluster/node={"base":"hgx-h100"},{"base":"hgx-h100","device":{"base":"h100-sxm","memory":"3 GB"}})",
-                                          "--json", "--no-timing"});
+  const Finished run = meshweave_command(
+      {"run", path, "--vary",
+       R"(/cluster/node={"base":"hgx-h100"},{"base":"hgx-h100","device":{"base":"h100-sxm","memory":"3 GB"}})",
+       "--json", "--no-timing"});
   INFO(run.err);
   REQUIRE(run.code == 0);
   const Json rows = Json::parse(run.out);
@@ -310,15 +327,16 @@ TEST_CASE("Names act on no terminal, and JSON keeps them") {
   const std::string name = "a\x1b[31m\nb\tc\x07\x7f\xc2\x9b";
   const std::string shown = "a\\x1b[31m\\nb\\tc\\x07\\x7f\\xc2\\x9b";
   const auto is_plain = [](const std::string& text) {
-    return std::none_of(text.begin(), text.end(), [](char c) {
-      return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f;
-    }) && text.find("\xc2\x9b") == std::string::npos;
+    return std::none_of(text.begin(), text.end(),
+                        [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; }) &&
+           text.find("\xc2\x9b") == std::string::npos;
   };
   const TemporaryFolder folder;
   Json scenario = Json::parse(small_scenario);
   scenario["name"] = name;
   scenario["published"] = {{"mfu", 0.4}, {"source", name}};
-  scenario["cluster"]["node"] = {{"base", "hgx-h100"}, {"source", name}, {"device", {{"base", "h100-sxm"}, {"name", name}, {"source", name}}}};
+  scenario["cluster"]["node"] = {
+      {"base", "hgx-h100"}, {"source", name}, {"device", {{"base", "h100-sxm"}, {"name", name}, {"source", name}}}};
   scenario["host"] = {{"graphs", false}};
   const std::string path = folder.write(name + ".json", scenario.dump());
   const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
@@ -328,7 +346,8 @@ TEST_CASE("Names act on no terminal, and JSON keeps them") {
   REQUIRE(page.code == 0);
   CHECK(page.out.find(shown + "\n") == 0);
   CHECK(page.out.find("published: " + shown + "\n") != std::string::npos);
-  const Finished table = meshweave_command({"run", path, "--vary", "/name=\"x\\u001b\",\"y\\n\"", "--progress", "always"});
+  const Finished table =
+      meshweave_command({"run", path, "--vary", "/name=\"x\\u001b\",\"y\\n\"", "--progress", "always"});
   CHECK(table.code == 0);
   CHECK(lines(table.out) == 3);
   const Finished rows = meshweave_command({"run", folder.path()});
@@ -346,8 +365,8 @@ TEST_CASE("Names act on no terminal, and JSON keeps them") {
   const Finished bad = meshweave_command({"run", path, "--set", "/" + name + "=1"});
   CHECK(bad.err.find("/" + shown + ": unknown key\n") != std::string::npos);
   const Finished argument = meshweave_command({"run", path, "--" + name});
-  for (const std::string& text : {page.out, table.out, rows.out, rows.err, explained.out, resolved.out, checked.out, checked.err,
-                                  absent.err, bad.err, argument.err}) {
+  for (const std::string& text : {page.out, table.out, rows.out, rows.err, explained.out, resolved.out, checked.out,
+                                  checked.err, absent.err, bad.err, argument.err}) {
     INFO(text);
     CHECK(is_plain(text));
   }
@@ -363,9 +382,18 @@ TEST_CASE("Names act on no terminal, and JSON keeps them") {
 TEST_CASE("A command whose output nobody reads ends quietly") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"run", path}, {"run", path, "--json"}, {"run", folder.path()}, {"run", path, "--print-program"}, {"explain", path},
-           {"explain", path, "--json"}, {"check", path}, {"list"}, {"list", "--json"}, {"schema"}, {"--help"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", path},
+                                             {"run", path, "--json"},
+                                             {"run", folder.path()},
+                                             {"run", path, "--print-program"},
+                                             {"explain", path},
+                                             {"explain", path, "--json"},
+                                             {"check", path},
+                                             {"list"},
+                                             {"list", "--json"},
+                                             {"schema"},
+                                             {"--help"}}) {
     const Finished ended = unread_command(arguments);
     CHECK(ended.code == 141);
     CHECK(ended.err.empty());
@@ -397,7 +425,8 @@ TEST_CASE("explain says where the numbers come from") {
   CHECK(text.code == 0);
   CHECK(text.out.find("\nsources\n  [1] NVIDIA H100") != std::string::npos);
   CHECK(text.out.find("NVIDIA H100 SXM5") == text.out.rfind("NVIDIA H100 SXM5"));  // each source once
-  const Finished json = meshweave_command({"explain", path, "--json", "--set", R"(/perturb=[{"rank":1,"compute_time":1.5}])"});
+  const Finished json =
+      meshweave_command({"explain", path, "--json", "--set", R"(/perturb=[{"rank":1,"compute_time":1.5}])"});
   REQUIRE(json.code == 0);
   const Json explained = Json::parse(json.out);
   CHECK(explained["perturbation"]["delay_s"].get<double>() > 0);
@@ -425,8 +454,9 @@ TEST_CASE("explain names the slowed rank and its delay") {
   CHECK(explained["perturbation"]["unperturbed_step_time_s"].get<double>() == Approx(15).epsilon(1e-12));
   CHECK(explained["perturbation"]["delay_s"].get<double>() == Approx(6).epsilon(1e-12));
   CHECK(explained["perturbation"]["causes"][0]["what"] == "rank 1: compute × 1.5");
-  CHECK(meshweave_command({"explain", path}).out.find("the step takes 6 s longer than without perturbations; all of it "
-                                                      "by rank 1: compute × 1.5") != std::string::npos);
+  CHECK(meshweave_command({"explain", path})
+            .out.find("the step takes 6 s longer than without perturbations; all of it "
+                      "by rank 1: compute × 1.5") != std::string::npos);
 }
 
 TEST_CASE("list and schema") {
@@ -507,7 +537,8 @@ TEST_CASE("A terminal that closes and a scheduler that cancels leave no file eit
   // 2,000 micro-batches on 16 ranks: seconds to lower, to play and to write.
   for (const auto& [signal, code] : {std::pair{SIGHUP, 129}, std::pair{SIGTERM, 143}}) {
     const Finished run = interrupted_command(
-        {"run", path, "--set", "/batch/global=4000", "--no-fold", "--ranks", "all", "--trace", folder.file("t.json")}, 1000, signal);
+        {"run", path, "--set", "/batch/global=4000", "--no-fold", "--ranks", "all", "--trace", folder.file("t.json")},
+        1000, signal);
     CHECK(run.code == code);
     CHECK(run.err.rfind("error: interrupted", 0) == 0);
     CHECK(folder.names() == std::vector<std::string>{"small.json"});
@@ -529,19 +560,22 @@ TEST_CASE("An interrupt is answered at once, in the long lowering of a folder's 
 TEST_CASE("Tables count in digits, and one in the singular") {
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
-  const std::vector<std::string> one_node{"--set", "/cluster/nodes=1", "--set", "/layout/language={\"tp\":8}", "--set", "/batch/global=1"};
+  const std::vector<std::string> one_node{"--set", "/cluster/nodes=1", "--set", "/layout/language={\"tp\":8}",
+                                          "--set", "/batch/global=1"};
   for (const char* command : {"run", "explain"}) {
     std::vector<std::string> arguments{command, path, "--stats"};
     arguments.insert(arguments.end(), one_node.begin(), one_node.end());
     const Finished ended = meshweave_command(arguments);
     REQUIRE(ended.code == 0);
     const std::string text = ended.out + ended.err;
-    for (const char* plural : {" 1 nodes", " 1 ranks", " 1 ops", " 1 micro-batches", " 1 replicas", " 1 samples", "1 executions"}) {
+    for (const char* plural :
+         {" 1 nodes", " 1 ranks", " 1 ops", " 1 micro-batches", " 1 replicas", " 1 samples", "1 executions"}) {
       INFO(plural);
       CHECK(text.find(plural) == std::string::npos);
     }
   }
-  const Finished run = meshweave_command({"run", path, "--stats", "--set", "/published={\"tokens_per_s\":1234567,\"source\":\"s\"}"});
+  const Finished run =
+      meshweave_command({"run", path, "--stats", "--set", "/published={\"tokens_per_s\":1234567,\"source\":\"s\"}"});
   CHECK(run.out.find("published 1234567 (") != std::string::npos);
   CHECK((run.out + run.err).find("e+") == std::string::npos);
   // Every line of the kinds of op is as long as the others: the longest name leaves the columns where they are.
@@ -550,7 +584,8 @@ TEST_CASE("Tables count in digits, and one in the singular") {
   std::string kind;
   std::getline(kinds, kind);
   CHECK(kinds.str().find("\n  cross-entropy-backward  ") != std::string::npos);
-  while (std::getline(kinds, kind)) CHECK(kind.size() == std::string("  matmul                      74.64 ms     4.1 %").size());
+  while (std::getline(kinds, kind))
+    CHECK(kind.size() == std::string("  matmul                      74.64 ms     4.1 %").size());
   const Finished table = meshweave_command({"run", path, "--vary", "/layout/language/dp=2,3"});
   CHECK(table.out.find("\n1 of 2 points is not possible:\n") != std::string::npos);
 }

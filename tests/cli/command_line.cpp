@@ -18,9 +18,9 @@ std::string refusal(const std::vector<std::string>& arguments) {
 }  // namespace
 
 TEST_CASE("A run's options are parsed into plain data") {
-  const CommandLine line = parse_command_line(
-      {"run", "a.json", "--set", "/batch/micro=2", "--vary", "/layout/language/tp=1,2,4", "--executor", "simgrid",
-       "--no-fold", "--jobs", "3", "--json", "--no-timing"});
+  const CommandLine line =
+      parse_command_line({"run", "a.json", "--set", "/batch/micro=2", "--vary", "/layout/language/tp=1,2,4",
+                          "--executor", "simgrid", "--no-fold", "--jobs", "3", "--json", "--no-timing"});
   CHECK(line.command == Command::run);
   CHECK(line.targets == std::vector<std::string>{"a.json"});
   REQUIRE(line.overrides.size() == 1);
@@ -43,7 +43,8 @@ TEST_CASE("Values of --vary are split at the commas outside brackets and quotes"
 }
 
 TEST_CASE("Ranks and window of a trace") {
-  CommandLine line = parse_command_line({"run", "a.json", "--trace", "t.json", "--ranks", "0,8,16-18", "--window", "1 ms,2 ms"});
+  CommandLine line =
+      parse_command_line({"run", "a.json", "--trace", "t.json", "--ranks", "0,8,16-18", "--window", "1 ms,2 ms"});
   CHECK(line.trace.ranks == std::vector<int>{0, 8, 16, 17, 18});
   REQUIRE(line.trace.window);
   CHECK(line.trace.window->first == Picoseconds{1'000'000'000});
@@ -63,20 +64,25 @@ TEST_CASE("run --print-program takes a body or none") {
 
 TEST_CASE("Mistakes on the command line are refused with a hint") {
   CHECK(refusal({"rnu", "a.json"}) == "unknown command \"rnu\" | did you mean \"run\"?");
-  CHECK(refusal({"frobnicate"}) == "unknown command \"frobnicate\" | one of run, check, explain, analyze, compare, emulate, list, schema");
-  CHECK(refusal({"run", "a.json", "--execuotr", "simgrid"}) == "unexpected argument \"--execuotr\" | did you mean --executor?");
-  CHECK(refusal({"run", "a.json", "--executor", "fast"}) == "--executor: unknown executor \"fast\" | analytic or simgrid");
+  CHECK(refusal({"frobnicate"}) ==
+        "unknown command \"frobnicate\" | one of run, check, explain, analyze, compare, emulate, list, schema");
+  CHECK(refusal({"run", "a.json", "--execuotr", "simgrid"}) ==
+        "unexpected argument \"--execuotr\" | did you mean --executor?");
+  CHECK(refusal({"run", "a.json", "--executor", "fast"}) ==
+        "--executor: unknown executor \"fast\" | analytic or simgrid");
   CHECK(refusal({"run", "a.json", "--set", "batch=1"}) ==
         "--set batch=1: must be /json/pointer=value | for example --set /batch/micro=2");
   CHECK(refusal({"run", "a.json", "--ranks", "all"}) ==
         "--ranks and --window choose a part of the trace | add --trace FILE.json.gz");
   for (const char* range : {"5-2", "3-", "3-x", "0-9999999"}) {
     CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", range}) ==
-          std::string("--ranks: \"") + range + "\" is not a range of ranks | all, or a list such as 0,8,16-23; ranks count from 0");
+          std::string("--ranks: \"") + range +
+              "\" is not a range of ranks | all, or a list such as 0,8,16-23; ranks count from 0");
   }
   for (const char* rank : {"x", "-1", "1.5", "0x1"}) {
     CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", rank}) ==
-          std::string("--ranks: \"") + rank + "\" is not a rank | all, or a list such as 0,8,16-23; ranks count from 0");
+          std::string("--ranks: \"") + rank +
+              "\" is not a rank | all, or a list such as 0,8,16-23; ranks count from 0");
   }
   CHECK(refusal({"run", "a.json", "--trace", "t", "--ranks", "1,,2"}) ==
         "--ranks: \"\" is not a rank | all, or a list such as 0,8,16-23; ranks count from 0");
@@ -90,7 +96,8 @@ TEST_CASE("Mistakes on the command line are refused with a hint") {
 
 TEST_CASE("Empty arguments are refused, whatever they are for") {
   const std::string hint = " | shell variables that are not set give empty arguments";
-  for (const char* option : {"--trace", "--ranks", "--window", "--executor", "--progress", "--print-program", "--jobs", "--set", "--vary"}) {
+  for (const char* option :
+       {"--trace", "--ranks", "--window", "--executor", "--progress", "--print-program", "--jobs", "--set", "--vary"}) {
     CHECK(refusal({"run", "a.json", option, ""}) == std::string("the argument after ") + option + " is empty" + hint);
     const std::string with_equals = std::string(option) + "=";
     CHECK(refusal({"run", "a.json", with_equals}) == with_equals + " is followed by nothing" + hint);
@@ -109,7 +116,8 @@ TEST_CASE("Nothing stands beside --print-program") {
         "--print-program prints text and stops: --trace has no effect | leave one of them out");
   CHECK(refusal({"run", "a.json", "--stats", "--print-program"}) ==
         "--print-program prints text and stops: --stats has no effect | leave one of them out");
-  CHECK(refusal({"run", "a.json", "--print-program", "-1"}) == "--print-program: \"-1\" is no body | bodies count from 0");
+  CHECK(refusal({"run", "a.json", "--print-program", "-1"}) ==
+        "--print-program: \"-1\" is no body | bodies count from 0");
 }
 
 TEST_CASE("A value is varied once, and by nothing replaced") {
@@ -121,7 +129,8 @@ TEST_CASE("A value is varied once, and by nothing replaced") {
         "--vary /seed replaces what --set /seed gives | leave one of them out");
   CHECK(refusal({"run", "a.json", "--set", "/batch/micro=3", "--vary", "/batch={}"}) ==
         "--vary /batch replaces what --set /batch/micro gives | leave one of them out");
-  CHECK(refusal({"run", "a.json", "--vary", "/seed=1,,2"}) == "--vary /seed: a value is empty | \"\" is the empty text");
+  CHECK(refusal({"run", "a.json", "--vary", "/seed=1,,2"}) ==
+        "--vary /seed: a value is empty | \"\" is the empty text");
   // Inside a value that was set, or varied before; and beside one of a similar name.
   CHECK(refusal({"run", "a.json", "--set", "/batch={}", "--vary", "/batch/micro=1,2"}) == "accepted");
   CHECK(refusal({"run", "a.json", "--vary", "/batch={}", "--vary", "/batch/micro=1,2"}) == "accepted");
@@ -130,9 +139,14 @@ TEST_CASE("A value is varied once, and by nothing replaced") {
 }
 
 TEST_CASE("Help is a result, for the command and for each subcommand") {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--help"}, {"run", "--help"}, {"check", "--help"}, {"explain", "--help"}, {"analyze", "--help"}, {"compare", "--help"},
-           {"list", "--help"}, {"schema", "--help"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"--help"},
+                                                                                         {"run", "--help"},
+                                                                                         {"check", "--help"},
+                                                                                         {"explain", "--help"},
+                                                                                         {"analyze", "--help"},
+                                                                                         {"compare", "--help"},
+                                                                                         {"list", "--help"},
+                                                                                         {"schema", "--help"}}) {
     const CommandLine line = parse_command_line(arguments);
     CHECK(line.command == Command::help);
     CHECK(line.help.find("meshweave") != std::string::npos);

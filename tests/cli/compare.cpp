@@ -45,7 +45,8 @@ Json compared(const std::string& a, const std::string& b) {
 TEST_CASE("compare --json has parts that add up to the change of the step") {
   const TemporaryFolder folder;
   const std::string a = folder.write("a.json", small_scenario);
-  const std::string b = folder.write("b.json", with(R"("pp": 4, "dp": 2)", R"("pp": 4, "vpp": 2, "dp": 2, "recompute": "full")"));
+  const std::string b =
+      folder.write("b.json", with(R"("pp": 4, "dp": 2)", R"("pp": 4, "vpp": 2, "dp": 2, "recompute": "full")"));
   const Json json = compared(a, b);
   const std::int64_t change = json["change"]["step_time_ps"];
   CHECK(change != 0);
@@ -77,9 +78,10 @@ TEST_CASE("compare prints a page, with every stage alone where the numbers of st
   const Finished page = meshweave_command({"compare", a, b});
   CHECK(page.code == 0);
   CHECK(page.err.empty());
-  for (const std::string& text : {"A  small (" + a + ")", "B  small (" + b + ")", std::string("/layout/language/pp      4"),
-                                  std::string("where the change comes from"), std::string("bubble"), std::string("step time"),
-                                  std::string("language 3  A"), std::string("language 1  B")}) {
+  for (const std::string& text :
+       {"A  small (" + a + ")", "B  small (" + b + ")", std::string("/layout/language/pp      4"),
+        std::string("where the change comes from"), std::string("bubble"), std::string("step time"),
+        std::string("language 3  A"), std::string("language 1  B")}) {
     INFO(text);
     CHECK(page.out.find(text) != std::string::npos);
   }
@@ -115,7 +117,8 @@ TEST_CASE("compare simulates with the executor asked for, and refuses it where n
   CHECK(mixed.out.find("A is of the executor analytic, B of simgrid") != std::string::npos);
   const Finished refused = meshweave_command({"compare", trace, trace, "--executor", "analytic"});
   CHECK(refused.code == 2);
-  CHECK(refused.err == "error: --executor has no effect: both are traces, and nothing is simulated\n  hint: leave it out\n");
+  CHECK(refused.err ==
+        "error: --executor has no effect: both are traces, and nothing is simulated\n  hint: leave it out\n");
 }
 
 TEST_CASE("compare answers bad files as the other commands do") {
@@ -134,7 +137,8 @@ TEST_CASE("compare answers bad files as the other commands do") {
   fails(folder.path(), 4, "it is a folder, and a file is expected here");
   fails(folder.write("empty.json", "{}"), 3, "empty.json:1:1: error: ");
   fails(folder.write("other.json", R"({"traceEvents": [{"ph": "X", "name": "a"}]})"), 3, "other.json: error: ");
-  fails(folder.write("cut.json", R"({"displayTimeUnit": "ns", "meshweave": {)"), 3, "cut.json: error: not a trace of meshweave");
+  fails(folder.write("cut.json", R"({"displayTimeUnit": "ns", "meshweave": {)"), 3,
+        "cut.json: error: not a trace of meshweave");
   fails(folder.write("broken.gz", "\x1f\x8b nothing"), 4, "broken.gz: cannot be read");
   const std::string window = folder.file("window.json");
   REQUIRE(meshweave_command({"run", good, "--trace", window, "--window", "1 ms,2 ms"}).code == 0);
@@ -151,7 +155,8 @@ TEST_CASE("compare takes two runs and no options without effect") {
   CHECK(refusal({"compare", "a.json", "b.json"}) == "accepted");
   CHECK(refusal({"compare", "a.json"}).find("meshweave compare --help") != std::string::npos);
   CHECK(refusal({"compare", "a.json", "b.json", "c.json"}).find("received 3") != std::string::npos);
-  CHECK(refusal({"compare", "a.json", "b.json", "--vary=/batch/micro=1"}).find("unexpected argument") != std::string::npos);
+  CHECK(refusal({"compare", "a.json", "b.json", "--vary=/batch/micro=1"}).find("unexpected argument") !=
+        std::string::npos);
   CHECK(refusal({"compare", "a.json", "b.json", "--executor", "x"}).find("unknown executor") != std::string::npos);
   CHECK(parse_command_line({"compare", "--help"}).help.find("--executor") != std::string::npos);
 }

@@ -1,8 +1,8 @@
 // `meshweave emulate` from outside.
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-
-#include <sys/resource.h>
 
 #include "sim/trace/critical_path.h"
 #include "sim/trace/trace_reader.h"
@@ -32,11 +32,9 @@ TEST_CASE("emulate says that the layout trains the same model, and by how much i
   CHECK(page.err.empty());
   CHECK(page.out.find("16 ranks emulated in double, the model made tiny") != std::string::npos);
   CHECK(page.out.find("\nmatches the reference: ") != std::string::npos);
-  CHECK(meshweave_command({"emulate", path, "--model-scale", "tiny", "--steps", "3", "--jobs", "1"}).out ==
-        page.out);
+  CHECK(meshweave_command({"emulate", path, "--model-scale", "tiny", "--steps", "3", "--jobs", "1"}).out == page.out);
 
-  const Finished json =
-      meshweave_command({"emulate", path, "--model-scale", "tiny", "--precision", "float", "--json"});
+  const Finished json = meshweave_command({"emulate", path, "--model-scale", "tiny", "--precision", "float", "--json"});
   REQUIRE(json.code == 0);
   const Json result = Json::parse(json.out);
   CHECK(result["executor"] == "numeric");
@@ -107,7 +105,8 @@ TEST_CASE("emulate refuses what it cannot do, and says what it can") {
   const Finished alone = meshweave_command({"emulate", path, "--model-scale", "tiny", "--ranks", "0"});
   CHECK(alone.code == 2);
   CHECK(alone.err == "error: --ranks chooses a part of the trace\n  hint: add --trace FILE.json.gz\n");
-  const Finished name = meshweave_command({"emulate", path, "--model-scale", "tiny", "--trace", folder.file("order.txt")});
+  const Finished name =
+      meshweave_command({"emulate", path, "--model-scale", "tiny", "--trace", folder.file("order.txt")});
   CHECK(name.code == 2);
   CHECK(name.err.find("order.txt ends in neither .json nor .json.gz") != std::string::npos);
   const Finished rank = meshweave_command(
@@ -139,11 +138,13 @@ TEST_CASE("A trace that cannot be written does not take the result away") {
 
 TEST_CASE("emulate calls rounding that training amplifies by its name, and returns 0") {
   // As 200 steps of the learning rate 1e-3 do, but within 20: parameters of size 0.02 make steps of 0.3.
-  const Finished run = meshweave_command({"emulate", MESHWEAVE_SOURCE_DIR "/scenarios/examples/fixed-1f1b.json", "--model-scale",
-                                          "tiny", "--steps", "20", "--set", "/optimizer/learning_rate=0.3"});
+  const Finished run =
+      meshweave_command({"emulate", MESHWEAVE_SOURCE_DIR "/scenarios/examples/fixed-1f1b.json", "--model-scale", "tiny",
+                         "--steps", "20", "--set", "/optimizer/learning_rate=0.3"});
   CAPTURE(run.out);
   CHECK(run.code == 0);
-  CHECK(run.out.find("\n  rounding that training amplifies over 20 steps\n  every op of every step was compared") != std::string::npos);
+  CHECK(run.out.find("\n  rounding that training amplifies over 20 steps\n  every op of every step was compared") !=
+        std::string::npos);
   CHECK(run.out.find("\ndiffers from the reference by ROUNDING alone: ") != std::string::npos);
   CHECK(run.out.find("gradient norm") == std::string::npos);  // clip is 0
 }
@@ -172,8 +173,8 @@ TEST_CASE("emulate returns 1 where two steps differ already, and blames no op fo
   // softmax is saturated, and signs of gradients that are zero in truth are drawn by rounding.
   const TemporaryFolder folder;
   const std::string path = folder.write("small.json", small_scenario);
-  const Finished run = meshweave_command({"emulate", path, "--model-scale", "tiny", "--steps", "20", "--precision", "float",
-                                          "--set", "/optimizer/learning_rate=1"});
+  const Finished run = meshweave_command({"emulate", path, "--model-scale", "tiny", "--steps", "20", "--precision",
+                                          "float", "--set", "/optimizer/learning_rate=1"});
   CHECK(run.code == 1);
   CHECK(run.err.empty());
   CHECK(run.out.find("\nDIFFERS from the reference: ") != std::string::npos);

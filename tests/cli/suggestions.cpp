@@ -1,6 +1,5 @@
 // From outside: what `meshweave run` suggests where a step does not fit.
 #include <catch2/catch.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/process.h"
@@ -45,7 +44,8 @@ TEST_CASE("A step that does not fit is followed by the changes that make it fit,
     const Json copied = Json::parse(meshweave_command(arguments).out);
     CHECK(copied["fits"] == true);
     CHECK_FALSE(copied.contains("suggestions"));
-    for (const char* key : {"step_time_s", "samples_per_s", "tokens_per_s", "peak_memory_bytes", "headroom_bytes", "verdict"}) {
+    for (const char* key :
+         {"step_time_s", "samples_per_s", "tokens_per_s", "peak_memory_bytes", "headroom_bytes", "verdict"}) {
       CHECK(copied[key] == suggestion[key]);
     }
     CHECK(suggestion["step_time_s"].get<double>() >= before);
@@ -77,7 +77,8 @@ TEST_CASE("Nothing is suggested where the step fits, nor for the rows of a table
   CHECK(fits.out.find("single change") == std::string::npos);
   CHECK(fits.err.find("does not fit") == std::string::npos);
   const Json report = Json::parse(meshweave_command({"run", small, "--json"}).out);
-  for (const char* key : {"suggestions", "insufficient_changes", "impossible_changes"}) CHECK_FALSE(report.contains(key));
+  for (const char* key : {"suggestions", "insufficient_changes", "impossible_changes"})
+    CHECK_FALSE(report.contains(key));
   const std::string large = folder.write("large.json", scenario_of_12_gb);
   const Finished alone = meshweave_command({"run", large, "--progress", "always"});
   CHECK(alone.err.find("does not fit; try [1/") != std::string::npos);

@@ -43,8 +43,9 @@ TEST_CASE("run --trace wants a name that says what the file is") {
     const Finished run = meshweave_command({"run", path, "--trace", folder.file(name)});
     CHECK(run.code == 2);
     CHECK(run.out.empty());
-    CHECK(run.err == "error: --trace: " + folder.file(name) + " ends in neither .json nor .json.gz\n  hint: for example --trace " +
-                         folder.file(better) + "\n");
+    CHECK(run.err == "error: --trace: " + folder.file(name) +
+                         " ends in neither .json nor .json.gz\n  hint: for example --trace " + folder.file(better) +
+                         "\n");
   };
   refused("x.txt", "x.json.gz");
   refused("x", "x.json.gz");

@@ -11,9 +11,7 @@ namespace {
 
 constexpr double megabyte = 1e6;
 
-double seconds_of(const Cluster& cluster, const TransferCost& cost) {
-  return transfer_seconds(cluster, cost);
-}
+double seconds_of(const Cluster& cluster, const TransferCost& cost) { return transfer_seconds(cluster, cost); }
 
 }  // namespace
 
@@ -50,7 +48,8 @@ TEST_CASE("Rings in one node", "[cost]") {
 TEST_CASE("On a mesh a group of n uses n − 1 links per member", "[cost]") {
   const Cluster cluster = small_cluster(NodeFabric::mesh, 1);
   const auto seconds = [&](int members) {
-    return seconds_of(cluster, collective_cost(cluster, OpKind::all_gather, 12 * megabyte, {members, 1, members, members}));
+    return seconds_of(cluster,
+                      collective_cost(cluster, OpKind::all_gather, 12 * megabyte, {members, 1, members, members}));
   };
   CHECK(seconds(2) == Approx(60e-6));  // 12·1/2 = 6 MB over 1 link
   CHECK(seconds(3) == Approx(40e-6));  // 12·2/3 = 8 MB over 2 links
@@ -227,10 +226,11 @@ TEST_CASE("Many full nodes lower the rate of their NICs", "[cost]") {
   cluster.fabric.many_node_loss = 0.1;
   cluster.fabric.many_node_floor = 0.75;
   const auto cap = [&](int nodes, int per_node) {
-    return collective_cost(cluster, OpKind::all_gather, megabyte, {nodes * per_node, nodes, per_node, per_node}).nic_cap;
+    return collective_cost(cluster, OpKind::all_gather, megabyte, {nodes * per_node, nodes, per_node, per_node})
+        .nic_cap;
   };
   CHECK(cap(2, 4) == Approx(10e9));
-  CHECK(cap(4, 4) == Approx(9e9));     // one doubling beyond 2
+  CHECK(cap(4, 4) == Approx(9e9));  // one doubling beyond 2
   CHECK(cap(8, 4) == Approx(8e9));
   CHECK(cap(16, 4) == Approx(7.5e9));  // 0.7, but not below the floor
   CHECK(cap(16, 1) == Approx(10e9));
@@ -271,8 +271,8 @@ TEST_CASE("A group of one costs nothing", "[cost]") {
 TEST_CASE("The flows of a plain ring go to the next member only", "[cost]") {
   const Cluster cluster = small_cluster(NodeFabric::mesh, 1);
   const std::vector<int> members{0, 1, 3};
-  const TransferCost cost = collective_cost(cluster, OpKind::all_gather, 9 * megabyte,
-                                            placement_of(cluster, members), MeshLinks::one);
+  const TransferCost cost =
+      collective_cost(cluster, OpKind::all_gather, 9 * megabyte, placement_of(cluster, members), MeshLinks::one);
   std::vector<std::pair<int, int>> hops;
   for (const Flow& flow : collective_flows(cluster, cost, members)) {
     CHECK(flow.bytes == Approx(6 * megabyte));

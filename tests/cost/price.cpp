@@ -229,8 +229,9 @@ TEST_CASE("Origins name the model and the source of its constants", "[cost]") {
   CHECK(kernel.text == "activation: 4 MB at 250 GB/s + 1 us floor");
   CHECK(kernel.source == "memory source");
   const CostOrigin gather = explain_cost(program, scenario, program.op_specs[program.bodies[0].ops[1].spec]);
-  CHECK(gather.text.find("over 4 ranks on 1 node: ring Simple, startup 0 s + 1.5 MB over the node's links at 100 GB/s") !=
-        std::string::npos);
+  CHECK(
+      gather.text.find("over 4 ranks on 1 node: ring Simple, startup 0 s + 1.5 MB over the node's links at 100 GB/s") !=
+      std::string::npos);
   CHECK(gather.source == "collective source");
 }
 

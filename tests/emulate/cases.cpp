@@ -52,7 +52,9 @@ enum Sequence : std::uint8_t {
 };
 
 bool is_folded(const Case& c) { return c[sequence] >= folded; }
-bool has_ring(const Case& c) { return c[sequence] == ring || c[sequence] == ring_contiguous || c[sequence] == ulysses_ring; }
+bool has_ring(const Case& c) {
+  return c[sequence] == ring || c[sequence] == ring_contiguous || c[sequence] == ulysses_ring;
+}
 bool exchanges_heads(const Case& c) { return c[sequence] == ulysses || c[sequence] == ulysses_ring; }
 // Log₂ of the ranks that share a sequence.
 int sequence_bits(const Case& c) {
@@ -69,7 +71,7 @@ void shard_sequence(const Case& c, DenseOptions& o) {
   }
   o.cp.degree = ranks;
   o.cp.ulysses = exchanges_heads(c) ? 2 : 1;
-  o.cp.kind = has_ring(c) ? c[sequence] == ulysses_ring ? ContextKind::ulysses_ring : ContextKind::ring
+  o.cp.kind = has_ring(c)          ? c[sequence] == ulysses_ring ? ContextKind::ulysses_ring : ContextKind::ring
               : exchanges_heads(c) ? ContextKind::ulysses
                                    : ContextKind::all_gather;
   const bool contiguous = c[sequence] == ring_contiguous || c[sequence] == gather_contiguous;
@@ -196,8 +198,8 @@ std::string describe(const Case& c) {
   return text.empty() ? "the simplest case" : text;
 }
 
-bool draw_case(std::uint64_t seed, std::uint64_t index,
-               const std::vector<std::pair<std::size_t, std::uint8_t>>& fixed, int tries, Case& result) {
+bool draw_case(std::uint64_t seed, std::uint64_t index, const std::vector<std::pair<std::size_t, std::uint8_t>>& fixed,
+               int tries, Case& result) {
   std::uint64_t drawn = 0;
   for (int i = 0; i < tries; ++i) {
     for (std::size_t f = 0; f < factor_count; ++f) {

@@ -28,8 +28,8 @@ Scenario scenario_of(const Case& c);
 std::string describe(const Case& c);
 
 // A legal case drawn by (seed, index), with some settings fixed; false when `tries` draws are all illegal.
-bool draw_case(std::uint64_t seed, std::uint64_t index,
-               const std::vector<std::pair<std::size_t, std::uint8_t>>& fixed, int tries, Case& result);
+bool draw_case(std::uint64_t seed, std::uint64_t index, const std::vector<std::pair<std::size_t, std::uint8_t>>& fixed,
+               int tries, Case& result);
 
 // A case that fails, made simpler one setting at a time (towards each factor's first value) while it fails.
 Case shrink(const Case& failing, const std::function<bool(const Case&)>& fails);

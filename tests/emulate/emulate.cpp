@@ -22,8 +22,7 @@ DenseOptions tiny() {
   return o;
 }
 
-EmulationReport run(const DenseOptions& options, InterpretOrder order = InterpretOrder::issue,
-                    std::uint64_t seed = 0) {
+EmulationReport run(const DenseOptions& options, InterpretOrder order = InterpretOrder::issue, std::uint64_t seed = 0) {
   const PreparedProgram p(testing::dense_scenario(options));
   EmulationSettings settings;
   settings.interpreter.order = order;
@@ -32,20 +31,16 @@ EmulationReport run(const DenseOptions& options, InterpretOrder order = Interpre
 }
 
 void check(const DenseOptions& options) {
-  for (const InterpretOrder order :
-       {InterpretOrder::issue, InterpretOrder::random, InterpretOrder::priorities}) {
+  for (const InterpretOrder order : {InterpretOrder::issue, InterpretOrder::random, InterpretOrder::priorities}) {
     const EmulationReport r = run(options, order, 7);
-    CAPTURE(static_cast<int>(order), r.loss, r.reference_loss, r.loss_error, r.gradient_error, r.update_error,
-            r.stuck);
+    CAPTURE(static_cast<int>(order), r.loss, r.reference_loss, r.loss_error, r.gradient_error, r.update_error, r.stuck);
     CHECK(r.matches);
   }
 }
 
 }  // namespace
 
-TEST_CASE("One rank computes what the reference computes") {
-  check(tiny());
-}
+TEST_CASE("One rank computes what the reference computes") { check(tiny()); }
 
 TEST_CASE("Every axis alone computes what the reference computes") {
   DenseOptions o = tiny();

@@ -27,16 +27,14 @@ std::string fault_of(const Case& c, Pass pass) {
   const ReferenceRun reference = run_reference(p.scenario, steps);
   EmulationSettings settings;
   settings.steps = steps;
-  const auto attempt = [&](InterpretOrder order, std::uint64_t seed,
-                           EmulationPrecision precision) -> std::string {
+  const auto attempt = [&](InterpretOrder order, std::uint64_t seed, EmulationPrecision precision) -> std::string {
     settings.interpreter.order = order;
     settings.interpreter.seed = seed;
     settings.precision = precision;
     const EmulationReport r = emulate(p.input(), settings, reference);
     if (r.matches) return {};
-    return fmt::format("loss {:.2g}, gradients {:.2g}, updates {:.2g}, order {} of seed {}, {} {}",
-                       r.loss_error, r.gradient_error, r.update_error, static_cast<int>(order), seed,
-                       name_of(precision), r.stuck);
+    return fmt::format("loss {:.2g}, gradients {:.2g}, updates {:.2g}, order {} of seed {}, {} {}", r.loss_error,
+                       r.gradient_error, r.update_error, static_cast<int>(order), seed, name_of(precision), r.stuck);
   };
   const std::uint64_t seed = mix_bits(stream_key(describe(c)));
   using enum EmulationPrecision;
@@ -91,9 +89,9 @@ TEST_CASE("Every pair of settings trains the same model as the reference") {
   while (!open.empty()) {
     const Pair p = *open.begin();
     Case c;
-    const bool found = draw_case(
-        seed, cases.size(),
-        {{p[0], static_cast<std::uint8_t>(p[1])}, {p[2], static_cast<std::uint8_t>(p[3])}}, 20'000, c);
+    const bool found =
+        draw_case(seed, cases.size(),
+                  {{p[0], static_cast<std::uint8_t>(p[1])}, {p[2], static_cast<std::uint8_t>(p[3])}}, 20'000, c);
     if (found) {
       add(c);
     } else {
@@ -128,9 +126,7 @@ void check_random(std::uint64_t seed, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("Random legal scenarios train the same model as the reference") {
-  check_random(20261201, 100);
-}
+TEST_CASE("Random legal scenarios train the same model as the reference") { check_random(20261201, 100); }
 
 TEST_CASE("Random legal scenarios train the same model as the reference: 1,000 of them", "[long]") {
   check_random(20261202, 1000);

@@ -22,27 +22,15 @@ using namespace meshweave::testing;
 
 namespace {
 
-enum class Kind {
-  drop_op,
-  drop_wait,
-  other_operand,
-  swap_operands,
-  other_group,
-  other_micro_batch,
-  shift,
-  scale
-};
+enum class Kind { drop_op, drop_wait, other_operand, swap_operands, other_group, other_micro_batch, shift, scale };
 constexpr int kinds = 8;
-constexpr std::string_view kind_names[] = {"drop an op",    "drop a wait", "another operand",
-                                           "swap operands", "other group", "other micro-batch",
-                                           "shift a range", "scale"};
+constexpr std::string_view kind_names[] = {"drop an op",  "drop a wait",       "another operand", "swap operands",
+                                           "other group", "other micro-batch", "shift a range",   "scale"};
 
 class Dice {
  public:
   Dice(std::uint64_t seed, std::uint64_t index) : seed_(seed), stream_(stream_key("mutation") + index) {}
-  std::size_t below(std::size_t n) {
-    return static_cast<std::size_t>(random_bits(seed_, stream_, drawn_++) % n);
-  }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_bits(seed_, stream_, drawn_++) % n); }
 
  private:
   std::uint64_t seed_, stream_, drawn_ = 0;
@@ -81,9 +69,8 @@ bool mutate(PreparedProgram& p, Dice& dice, Mutation& m) {
   m.op = static_cast<std::uint32_t>(dice.below(body.ops.size()));
   Op& op = body.ops[m.op];
   const OpSpec spec = program.spec(op);
-  m.text = fmt::format("{}: body {} op {} {} \"{}\" {} layer {} micro-batch {}",
-                       kind_names[static_cast<int>(m.kind)], m.body, m.op, name_of(spec.kind), spec.label,
-                       name_of(spec.phase), op.layer, op.micro_batch);
+  m.text = fmt::format("{}: body {} op {} {} \"{}\" {} layer {} micro-batch {}", kind_names[static_cast<int>(m.kind)],
+                       m.body, m.op, name_of(spec.kind), spec.label, name_of(spec.phase), op.layer, op.micro_batch);
   // An operand of the op, and one of the same shape elsewhere.
   const auto replace_operand = [&]() {
     const std::size_t count = spec.reads.size() + spec.writes.size();
@@ -100,9 +87,7 @@ bool mutate(PreparedProgram& p, Dice& dice, Mutation& m) {
     return true;
   };
   switch (m.kind) {
-    case Kind::drop_op:
-      body.ops.erase(body.ops.begin() + m.op);
-      break;
+    case Kind::drop_op: body.ops.erase(body.ops.begin() + m.op); break;
     case Kind::drop_wait: {
       const std::size_t count = p.waits[m.body].of(m.op).size();
       if (count == 0) return false;
@@ -126,8 +111,8 @@ bool mutate(PreparedProgram& p, Dice& dice, Mutation& m) {
     case Kind::other_group: {
       if (!is_collective(spec.kind) || program.groups.size() < 2) return false;
       OpSpec& own = own_spec(program, op);
-      own.group = static_cast<std::uint16_t>((spec.group + 1 + dice.below(program.groups.size() - 1)) %
-                                             program.groups.size());
+      own.group =
+          static_cast<std::uint16_t>((spec.group + 1 + dice.below(program.groups.size() - 1)) % program.groups.size());
       break;
     }
     case Kind::other_micro_batch: {
@@ -135,8 +120,7 @@ bool mutate(PreparedProgram& p, Dice& dice, Mutation& m) {
       // Another op of the same spec in another micro-batch changes its operands with this one.
       std::vector<std::uint32_t> others;
       for (std::uint32_t o = 0; o < body.ops.size(); ++o) {
-        if (body.ops[o].spec == op.spec && body.ops[o].layer == op.layer &&
-            body.ops[o].micro_batch != op.micro_batch)
+        if (body.ops[o].spec == op.spec && body.ops[o].layer == op.layer && body.ops[o].micro_batch != op.micro_batch)
           others.push_back(o);
       }
       if (others.empty()) return false;
@@ -178,8 +162,7 @@ bool mutate(PreparedProgram& p, Dice& dice, Mutation& m) {
 struct Place {
   int rank = 0, step = 0;
   std::uint32_t op = 0;
-  std::uint32_t operand =
-      0;  // reads, then writes: what is read is lost before the op, what is written behind it
+  std::uint32_t operand = 0;  // reads, then writes: what is read is lost before the op, what is written behind it
   auto operator<=>(const Place&) const = default;
 };
 using Places = std::set<Place>;
@@ -188,8 +171,7 @@ using Written = std::map<Place, std::vector<double>>;
 // Calls `before` with each op that is launched.
 class LookBefore : public Backend {
  public:
-  LookBefore(Backend& inner, std::function<void(const OpCall&)> before)
-      : inner_(inner), before_(std::move(before)) {}
+  LookBefore(Backend& inner, std::function<void(const OpCall&)> before) : inner_(inner), before_(std::move(before)) {}
   void compute(const OpCall& call) override { before_(call), inner_.compute(call); }
   void post(const OpCall& call) override { before_(call), inner_.post(call); }
   void poll(std::vector<OpCall>& ended) override { inner_.poll(ended); }
@@ -246,15 +228,13 @@ class Probe {
       if (!reads) place.operand = static_cast<std::uint32_t>(p_.program.reads(body, op).size());
       for (const std::uint32_t t : tensors) {
         if (lost.contains(place)) {
-          memory.set_values(call.rank, t,
-                            std::vector<double>(memory.values(call.rank, t).size(), std::nan("")));
+          memory.set_values(call.rank, t, std::vector<double>(memory.values(call.rank, t).size(), std::nan("")));
         }
         visit(place, t);
         ++place.operand;
       }
     };
-    LookBefore backend(memory,
-                       [&](const OpCall& call) { each(call, true, [](const Place&, std::uint32_t) {}); });
+    LookBefore backend(memory, [&](const OpCall& call) { each(call, true, [](const Place&, std::uint32_t) {}); });
     Interpreter(p_.program, p_.waits, p_.liveness, ranks_, backend).run(2, {}, [&](const OpCall& call) {
       each(call, false, [&](const Place& place, std::uint32_t t) { look(memory, place, t); });
     });
@@ -309,8 +289,7 @@ std::string excuse(const PreparedProgram& original, const PreparedProgram& mutat
     const Races races = find_races(mutated);
     if (races.first.empty()) return "order only";
     Places places;
-    for (const Races::Affected& a : races.affected)
-      places.insert({a.call.rank, a.call.step, a.call.op, a.operand});
+    for (const Races::Affected& a : races.affected) places.insert({a.call.rank, a.call.step, a.call.op, a.operand});
     if (before.same_without(places)) return "what another order changes is not read";
     UNSCOPED_INFO(races.first);
     return {};
@@ -322,8 +301,7 @@ std::string excuse(const PreparedProgram& original, const PreparedProgram& mutat
   }
   // The maximum keeps the exponentials in range; the loss is the same for any other value.
   const Program& program = original.program;
-  if (m.kind == Kind::other_operand &&
-      program.spec(program.bodies[m.body].ops[m.op]).kind == OpKind::cross_entropy_max)
+  if (m.kind == Kind::other_operand && program.spec(program.bodies[m.body].ops[m.op]).kind == OpKind::cross_entropy_max)
     return "a shift that cancels";
   const Written a = before.run();
   const Written b = Probe(mutated).run();
@@ -371,8 +349,7 @@ TEST_CASE("Two thousand mutations are caught, or change nothing that is read") {
       ++survived[std::string(kind_names[static_cast<int>(m.kind)]) + ": " + reason];
       INFO(describe(settings));
       INFO(m.text);
-      if (std::getenv("SHOW_SURVIVORS") != nullptr)
-        WARN(describe(settings) << "\n" << m.text << "\n" << reason);
+      if (std::getenv("SHOW_SURVIVORS") != nullptr) WARN(describe(settings) << "\n" << m.text << "\n" << reason);
       CHECK(reason != "");
     }
   }

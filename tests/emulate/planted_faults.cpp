@@ -24,8 +24,8 @@ DenseOptions tiny() {
 }
 
 // The index of the n-th op of a body with this label, kind and phase.
-std::size_t op_index(const Program& program, const Body& body, OpKind kind, const std::string& label,
-                     Phase phase, int n = 0) {
+std::size_t op_index(const Program& program, const Body& body, OpKind kind, const std::string& label, Phase phase,
+                     int n = 0) {
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     const OpSpec& spec = program.spec(body.ops[i]);
     if (spec.kind == kind && spec.label == label && spec.phase == phase && n-- == 0) return i;
@@ -34,9 +34,7 @@ std::size_t op_index(const Program& program, const Body& body, OpKind kind, cons
   return 0;
 }
 
-void erase_op(Body& body, std::size_t op) {
-  body.ops.erase(body.ops.begin() + static_cast<std::ptrdiff_t>(op));
-}
+void erase_op(Body& body, std::size_t op) { body.ops.erase(body.ops.begin() + static_cast<std::ptrdiff_t>(op)); }
 
 std::string diagnosis(PreparedProgram& p, const EmulationSettings& settings = {}) {
   CHECK_FALSE(emulate(p.input(), settings).matches);
@@ -44,9 +42,7 @@ std::string diagnosis(PreparedProgram& p, const EmulationSettings& settings = {}
   return wrong ? wrong->text : "nothing";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -75,8 +71,7 @@ TEST_CASE("A missing all-reduce shows in the op that adds what it should have su
   p.derive();
   const std::string found = diagnosis(p);
   CAPTURE(found);
-  CHECK(contains(found,
-                 "residual-add \"attention residual\", forward, module language, layer 0, micro-batch 1"));
+  CHECK(contains(found, "residual-add \"attention residual\", forward, module language, layer 0, micro-batch 1"));
 }
 
 TEST_CASE("A wrong shard shows in the optimizer's step") {
@@ -146,8 +141,7 @@ TEST_CASE("A missing event shows in some order of the ops") {
   // Without its wait for the all-reduce behind the projection, the residual may run first.
   PreparedProgram p(testing::dense_scenario(tiny()));
   const Body& body = p.program.bodies[0];
-  const std::size_t op =
-      op_index(p.program, body, OpKind::residual_add, "attention residual", Phase::forward, 1);
+  const std::size_t op = op_index(p.program, body, OpKind::residual_add, "attention residual", Phase::forward, 1);
   Waits& waits = p.waits[0];
   REQUIRE(waits.of(op).size() == 1);
   waits.waits.erase(waits.waits.begin() + waits.first[op]);

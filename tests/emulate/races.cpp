@@ -119,8 +119,7 @@ class RaceDetector : public Backend {
     return p_.program.messages(body_of(c.rank), body_of(c.rank).ops[c.op]);
   }
   // From, to, tag, and whose end.
-  std::tuple<int, int, std::uint32_t, bool> message_key(const OpCall& c, const Message& m,
-                                                        bool sender) const {
+  std::tuple<int, int, std::uint32_t, bool> message_key(const OpCall& c, const Message& m, bool sender) const {
     const int peer = p_.program.peer_rank(c.rank, p_.program.peers[m.peer]);
     return {m.send ? c.rank : peer, m.send ? peer : c.rank, m.tag, sender};
   }
@@ -134,8 +133,7 @@ class RaceDetector : public Backend {
     for (std::uint32_t op = 0; op < body.ops.size(); ++op) {
       const auto touch = [&](std::uint32_t tensor) {
         const std::uint32_t s = body.tensors[tensor].storage;
-        if (!body.storages[s].persistent && lives[s].dies == body.ops.size())
-          border[lives[s].born].push_back(op);
+        if (!body.storages[s].persistent && lives[s].dies == body.ops.size()) border[lives[s].born].push_back(op);
       };
       for (const std::uint32_t t : p_.program.reads(body, body.ops[op])) touch(t);
       for (const std::uint32_t t : p_.program.writes(body, body.ops[op])) touch(t);
@@ -237,8 +235,7 @@ class RaceDetector : public Backend {
         if (races_.first.empty()) races_.first = describe(a, b);
         const bool reads = a.touch == Touch::read || b.touch == Touch::read;
         for (const Access* x : {&a, &b}) {
-          if (x->touch == (reads ? Touch::read : Touch::write))
-            races_.affected.push_back({x->call, x->operand});
+          if (x->touch == (reads ? Touch::read : Touch::write)) races_.affected.push_back({x->call, x->operand});
         }
       }
     }
@@ -271,9 +268,7 @@ class RaceDetector : public Backend {
 
 }  // namespace
 
-Races find_races(const PreparedProgram& p) {
-  return RaceDetector(p).run();
-}
+Races find_races(const PreparedProgram& p) { return RaceDetector(p).run(); }
 
 }  // namespace meshweave::testing
 

@@ -42,8 +42,7 @@ double worst_difference(const ReferenceSettings& settings) {
       value.data()[i] = before - delta;
       const double below = probe.loss();
       value.data()[i] = before;
-      worst = std::max(
-          worst, std::abs((above - below) / (2 * delta) - with_gradients.gradients().at(key).data()[i]));
+      worst = std::max(worst, std::abs((above - below) / (2 * delta) - with_gradients.gradients().at(key).data()[i]));
     }
   }
   return worst;
@@ -93,7 +92,6 @@ TEST_CASE("Adam's first step is the rate times the sign of the gradient") {
   const RowMatrix& g = r.gradients().at(key);
   for (std::int64_t i = 0; i < g.size(); ++i) {
     const double expected = -s.adam.learning_rate * g.data()[i] / (std::abs(g.data()[i]) + s.adam.epsilon);
-    CHECK(r.parameters().at(key).data()[i] - before.data()[i] ==
-          Approx(expected).epsilon(1e-9).margin(1e-15));
+    CHECK(r.parameters().at(key).data()[i] - before.data()[i] == Approx(expected).epsilon(1e-9).margin(1e-15));
   }
 }

@@ -38,8 +38,7 @@ TEST_CASE("Results do not depend on the number of threads") {
   o.micro_batches = 3;
   o.zero = 1;
   const PreparedProgram program(testing::dense_scenario(o));
-  for (const InterpretOrder order :
-       {InterpretOrder::issue, InterpretOrder::random, InterpretOrder::priorities}) {
+  for (const InterpretOrder order : {InterpretOrder::issue, InterpretOrder::random, InterpretOrder::priorities}) {
     const EmulationReport alone = run(program, order, 1);
     CHECK(alone.matches);
     // Fewer threads than the eight ranks, as many, and more.

@@ -19,8 +19,7 @@ std::vector<std::string> shipped_scenarios() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(MESHWEAVE_SOURCE_DIR "/scenarios")) {
     const std::filesystem::path& path = entry.path();
-    if (path.extension() == ".json" && path.parent_path().filename() != "schema")
-      files.push_back(path.string());
+    if (path.extension() == ".json" && path.parent_path().filename() != "schema") files.push_back(path.string());
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -84,9 +83,7 @@ void check_shipped(bool quick) {
 
 }  // namespace
 
-TEST_CASE("Every shipped scenario, made tiny, trains as the reference does") {
-  check_shipped(true);
-}
+TEST_CASE("Every shipped scenario, made tiny, trains as the reference does") { check_shipped(true); }
 
 TEST_CASE("Every shipped scenario, made tiny, trains as the reference does: long ones", "[long]") {
   check_shipped(false);
@@ -108,8 +105,10 @@ TEST_CASE("A tiny scenario writes itself as the resolved one, which reads back a
 TEST_CASE("Tiny is never larger than what was given") {
   const auto made_tiny = [](const std::string& model, const std::string& layout, const std::string& overlap) {
     const std::string text = R"({ "cluster": { "node": { "base": "hgx-h100", "gpus": 4 }, "nodes": 1 },
-      "model": { "language": {)" + model + R"(} }, "batch": { "global": 4, "micro": 1 },
-      "layout": { "language": {)" + layout + R"(} }, "overlap": {)" + overlap + R"(} })";
+      "model": { "language": {)" +
+                             model + R"(} }, "batch": { "global": 4, "micro": 1 },
+      "layout": { "language": {)" +
+                             layout + R"(} }, "overlap": {)" + overlap + R"(} })";
     return tiny_scenario(parse_scenario(text, "small.json"));
   };
   // Everything is below the tiny sizes: hidden 16, head_dim 4, ffn 4 · tp = 8, 30 tokens, sequence 8.

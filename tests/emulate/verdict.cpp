@@ -61,7 +61,8 @@ TEST_CASE("An op that is wrong in a late step only is no rounding") {
   const std::vector<double> norm = run_reference(s, 40).norm;
   int k = 2;
   double before = std::max(norm[0], norm[1]);
-  while (norm.at(static_cast<std::size_t>(k)) < 1.02 * before) before = std::max(before, norm[static_cast<std::size_t>(k++)]);
+  while (norm.at(static_cast<std::size_t>(k)) < 1.02 * before)
+    before = std::max(before, norm[static_cast<std::size_t>(k++)]);
   s.optimizer.clip = std::sqrt(before * norm[static_cast<std::size_t>(k)]);
   PreparedProgram p(s);
   for (OpSpec& spec : p.program.op_specs) {

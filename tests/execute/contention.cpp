@@ -1,6 +1,5 @@
 // Flows that share links, against max-min fair rates derived by hand. NICs carry 50 GB/s each way.
 #include <catch2/catch.hpp>
-
 #include <map>
 #include <string>
 
@@ -23,9 +22,7 @@ double transfer_ms(const ReplayResult& result, int rank, std::size_t op) {
   return ms_of(slice.end - slice.transfer);
 }
 
-Approx about(double ms) {
-  return Approx(ms).epsilon(1e-6);
-}
+Approx about(double ms) { return Approx(ms).epsilon(1e-6); }
 
 TEST_CASE("two transfers share a NIC") {
   // Rank 0 sends 100 MB to rank 1 and 50 MB to rank 2 at the same time: 25 GB/s each until the second ends at

@@ -18,9 +18,7 @@ namespace meshweave::testing {
 
 constexpr double milliseconds = 1e9;  // picoseconds in one
 
-inline Picoseconds from_ms(double ms) {
-  return Picoseconds{std::llround(ms * milliseconds)};
-}
+inline Picoseconds from_ms(double ms) { return Picoseconds{std::llround(ms * milliseconds)}; }
 
 class HandMade {
  public:
@@ -30,8 +28,7 @@ class HandMade {
     program_.costs.cluster = std::move(cluster);
     builder_.program().grids.emplace_back(Degrees{.pp = ranks}, "pp", 0);
     builder_.stream(StreamKind::compute);
-    for (const StreamKind kind : {StreamKind::tensor, StreamKind::pipeline, StreamKind::data})
-      builder_.stream(kind);
+    for (const StreamKind kind : {StreamKind::tensor, StreamKind::pipeline, StreamKind::data}) builder_.stream(kind);
     for (int rank = 0; rank < ranks; ++rank) {
       builder_.add_body("rank " + std::to_string(rank));
       builder_.program().body_of_rank.push_back(static_cast<std::uint32_t>(rank));
@@ -50,8 +47,7 @@ class HandMade {
     return builder_.view(body(rank), builder_.tensor_spec(spec), storage, 0, {});
   }
 
-  void compute(int rank, double ms, const Tensors& reads = {}, const Tensors& writes = {},
-               bool sync = false) {
+  void compute(int rank, double ms, const Tensors& reads = {}, const Tensors& writes = {}, bool sync = false) {
     OpSpec spec = spec_of(OpKind::add, 0);
     spec.sync = sync;
     append(rank, spec, reads, writes, {}, ms);
@@ -158,8 +154,6 @@ inline Cluster bare_mesh(int gpus, int nodes = 1) {
   return cluster;
 }
 
-inline double ms_of(Picoseconds t) {
-  return static_cast<double>(t.count()) / milliseconds;
-}
+inline double ms_of(Picoseconds t) { return static_cast<double>(t.count()) / milliseconds; }
 
 }  // namespace meshweave::testing

@@ -20,13 +20,11 @@ struct RecordingBackend : Backend {
   const Program& program;
   std::vector<std::vector<OpCall>> calls;                          // by rank, in order
   std::map<std::pair<int, std::uint32_t>, std::int64_t> released;  // (rank, op launched next) → bytes
-  std::vector<std::int64_t> open_release;  // by rank: bytes released since the last call
+  std::vector<std::int64_t> open_release;                          // by rank: bytes released since the last call
   std::vector<OpCall> posted;
 
   explicit RecordingBackend(const Program& p)
-      : program(p),
-        calls(static_cast<std::size_t>(p.ranks())),
-        open_release(static_cast<std::size_t>(p.ranks())) {}
+      : program(p), calls(static_cast<std::size_t>(p.ranks())), open_release(static_cast<std::size_t>(p.ranks())) {}
 
   void note(const OpCall& call) {
     const auto rank = static_cast<std::size_t>(call.rank);
@@ -80,8 +78,7 @@ testing::DenseOptions several_axes() {
 
 TEST_CASE("Every op runs once per step, behind what it waits for") {
   const Prepared p(several_axes());
-  for (const InterpretOrder order :
-       {InterpretOrder::issue, InterpretOrder::random, InterpretOrder::priorities}) {
+  for (const InterpretOrder order : {InterpretOrder::issue, InterpretOrder::random, InterpretOrder::priorities}) {
     RecordingBackend backend(p.program);
     const Interpreter interpreter(p.program, p.waits, p.liveness, p.ranks, backend);
     InterpreterSettings settings;
@@ -143,8 +140,7 @@ TEST_CASE("The bytes alive at each op are those that the simulators count") {
     for (std::uint32_t op = 0; op < body.ops.size(); ++op) {
       alive -= backend.released[{rank, op}];
       const auto touch = [&](std::uint32_t t) {
-        if (touched.insert(body.tensors[t].storage).second)
-          alive += body.storages[body.tensors[t].storage].bytes;
+        if (touched.insert(body.tensors[t].storage).second) alive += body.storages[body.tensors[t].storage].bytes;
       };
       for (const std::uint32_t t : p.program.reads(body, body.ops[op])) touch(t);
       for (const std::uint32_t t : p.program.writes(body, body.ops[op])) touch(t);

@@ -74,8 +74,7 @@ class LongestPath {
   }
   const OpSpec& spec(int rank, std::size_t op) const { return in_.program.spec(body(rank).ops[op]); }
   Node& node(int rank, int step, std::size_t op) {
-    return nodes_[static_cast<std::size_t>(rank)]
-                 [static_cast<std::size_t>(step) * body(rank).ops.size() + op];
+    return nodes_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(step) * body(rank).ops.size() + op];
   }
 
   // The ops issued before, both steps, latest first.
@@ -138,8 +137,7 @@ class LongestPath {
     double factor = 1;
     for (const Perturbation& p : in_.perturb) {
       if (p.target == PerturbTarget::rank && p.index == rank) factor *= p.compute_time;
-      if (p.target == PerturbTarget::node && p.index == rank / in_.costs.cluster.node.gpus)
-        factor *= p.compute_time;
+      if (p.target == PerturbTarget::node && p.index == rank / in_.costs.cluster.node.gpus) factor *= p.compute_time;
     }
     return factor;
   }
@@ -171,8 +169,7 @@ class LongestPath {
     } else if (model.fabric == NodeFabric::mesh) {
       long fewest = model.gpus;
       for (int node = 0; node < in_.costs.cluster.nodes; ++node) {
-        const long here =
-            std::count_if(ranks.begin(), ranks.end(), [&](int r) { return r / model.gpus == node; });
+        const long here = std::count_if(ranks.begin(), ranks.end(), [&](int r) { return r / model.gpus == node; });
         if (here > 1) fewest = std::min(fewest, here);
       }
       rate *= static_cast<double>(std::min<long>(links, fewest - 1));
@@ -214,10 +211,8 @@ class LongestPath {
     for (const int member : members) {
       begin = std::max(begin, launch(member, step, matching_collective(member, rank, op)));
     }
-    const std::uint32_t instance =
-        in_.communicators.by_group[s.group].instance_of[static_cast<std::size_t>(rank)];
-    const TransferCost& cost =
-        in_.costs.transfers[in_.costs.transfer_base[body(rank).ops[op].spec] + instance];
+    const std::uint32_t instance = in_.communicators.by_group[s.group].instance_of[static_cast<std::size_t>(rank)];
+    const TransferCost& cost = in_.costs.transfers[in_.costs.transfer_base[body(rank).ops[op].spec] + instance];
     return begin + transfer_time(cost, members, false);
   }
 
@@ -264,8 +259,7 @@ class LongestPath {
     const OpSpec& s = spec(rank, op);
     if (is_collective(s.kind)) return end_collective(rank, step, op);
     if (is_communication(s.kind)) return end_batch(rank, step, op);
-    const std::int64_t price =
-        in_.costs.compute[in_.program.body_of_rank[static_cast<std::size_t>(rank)]][op].count();
+    const std::int64_t price = in_.costs.compute[in_.program.body_of_rank[static_cast<std::size_t>(rank)]][op].count();
     const double factor = s.stream == 0 ? compute_factor(rank) : 1.0;
     const std::int64_t duration = std::llround(static_cast<double>(price) * factor);
     if (s.stream == 0 && !before_.empty()) return stretched_end(rank, launch(rank, step, op), duration);
@@ -288,8 +282,8 @@ class LongestPath {
     auto left = static_cast<double>(duration);
     std::int64_t now = start;
     while (true) {
-      const bool slow = std::any_of(resident.begin(), resident.end(),
-                                    [&](const Node& n) { return n.launch <= now && now < n.end; });
+      const bool slow =
+          std::any_of(resident.begin(), resident.end(), [&](const Node& n) { return n.launch <= now && now < n.end; });
       const double pace = slow ? in_.costs.slowdown : 1;
       const auto change = std::upper_bound(changes.begin(), changes.end(), now);
       // Ends are whole picoseconds: an end that rounds to the change comes before it, since the change may

@@ -64,8 +64,7 @@ TEST_CASE("every cause is the end of the op that it names") {
       for (const Slice& slice : timeline.slices) {
         REQUIRE(slice.cause != CauseKind::none);
         if (slice.cause == CauseKind::host) continue;
-        REQUIRE(oracle.end(timeline.rank, slice.cause_previous_step ? 0 : 1, slice.cause_op) ==
-                slice.start.count());
+        REQUIRE(oracle.end(timeline.rank, slice.cause_previous_step ? 0 : 1, slice.cause_op) == slice.start.count());
       }
     }
   }

@@ -21,9 +21,7 @@ std::vector<std::string> backward_of_layer(const DenseOptions& o) {
   for (const Op& op : body.ops) {
     const OpSpec& spec = program.spec(op);
     if (op.layer != 0 || spec.phase == Phase::forward) continue;
-    const char* end = spec.phase == Phase::backward_weight ? " W"
-                      : spec.phase == Phase::recompute     ? " again"
-                                                           : "";
+    const char* end = spec.phase == Phase::backward_weight ? " W" : spec.phase == Phase::recompute ? " again" : "";
     labels.push_back(spec.label + end);
   }
   return labels;

@@ -1,6 +1,5 @@
 // Tensor-parallel overlap: the chunked program does the same work in the order that overlaps.
 #include <catch2/catch.hpp>
-
 #include <map>
 
 #include "sim/lower/lower.h"
@@ -87,12 +86,28 @@ TEST_CASE("all chunks are gathered ahead of the first matmul, and a scatter foll
   DenseOptions o = sequence_parallel(Recompute::none);
   o.tp_chunks = 2;
   const Program program = lowered(o);
-  CHECK(sequence_of(program, Phase::forward, 1) ==
-        std::vector<std::string>{"norm1", "norm1 all-gather", "norm1 all-gather", "qkv", "qkv", "attention",
-                                 "projection", "projection reduce-scatter", "projection", "projection reduce-scatter",
-                                 "attention residual", "norm2", "norm2 all-gather", "norm2 all-gather", "fc1", "fc1",
-                                 "activation", "fc2", "fc2 reduce-scatter", "fc2", "fc2 reduce-scatter",
-                                 "mlp residual"});
+  CHECK(sequence_of(program, Phase::forward, 1) == std::vector<std::string>{"norm1",
+                                                                            "norm1 all-gather",
+                                                                            "norm1 all-gather",
+                                                                            "qkv",
+                                                                            "qkv",
+                                                                            "attention",
+                                                                            "projection",
+                                                                            "projection reduce-scatter",
+                                                                            "projection",
+                                                                            "projection reduce-scatter",
+                                                                            "attention residual",
+                                                                            "norm2",
+                                                                            "norm2 all-gather",
+                                                                            "norm2 all-gather",
+                                                                            "fc1",
+                                                                            "fc1",
+                                                                            "activation",
+                                                                            "fc2",
+                                                                            "fc2 reduce-scatter",
+                                                                            "fc2",
+                                                                            "fc2 reduce-scatter",
+                                                                            "mlp residual"});
 }
 
 TEST_CASE("a chunk has a run of every rank's share of the sequence") {

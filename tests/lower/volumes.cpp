@@ -1,6 +1,5 @@
 // Communicated bytes of the lowered program against closed forms.
 #include <catch2/catch.hpp>
-
 #include <map>
 
 #include "sim/lower/lower.h"

@@ -80,8 +80,8 @@ TEST_CASE("learned positions have as many rows as the sequence unless the shape 
 TEST_CASE("the vocabulary is padded to a multiple of 128 times the tensor-parallel degree") {
   TransformerShape shape = gpt(64, 1, 4, 128);
   shape.vocabulary = 50257;
-  CHECK(shape.padded_vocabulary(1) == 50304);   // 393 · 128
-  CHECK(shape.padded_vocabulary(8) == 51200);   // 50 · 1024
+  CHECK(shape.padded_vocabulary(1) == 50304);  // 393 · 128
+  CHECK(shape.padded_vocabulary(8) == 51200);  // 50 · 1024
   shape.vocabulary = 51200;
   CHECK(shape.padded_vocabulary(8) == 51200);
 }

@@ -12,9 +12,7 @@
 namespace meshweave {
 namespace {
 
-std::uint64_t same_placement(std::span<const int>) {
-  return 0;
-}
+std::uint64_t same_placement(std::span<const int>) { return 0; }
 
 void collective(ProgramBuilder& builder, Body& body, std::uint16_t group) {
   OpSpec spec;
@@ -71,9 +69,7 @@ TEST_CASE("a placement that differs splits the ranks of the groups that it touch
   // Tensor-parallel groups {0,1}, {2,3}, …: the one of ranks 0 and 1 spans two nodes. Ranks 0 and 1 stay
   // equal, 2 and 3 too, and each stage sees the difference through its peers and groups: two classes per
   // stage.
-  const auto placement = [](std::span<const int> ranks) -> std::uint64_t {
-    return ranks[0] == 0 && ranks[1] == 1;
-  };
+  const auto placement = [](std::span<const int> ranks) -> std::uint64_t { return ranks[0] == 0 && ranks[1] == 1; };
   const RankClasses classes = fold_ranks(pipeline(), {}, placement);
   CHECK(classes.count() == 8);
   CHECK(classes.class_of[0] == classes.class_of[1]);
@@ -99,9 +95,8 @@ TEST_CASE("without folding every rank is its own class") {
 }
 
 // The coarsest stable partition by explicit comparison of keys, with groups and peers from the process grid.
-std::vector<std::uint32_t> naive_classes(
-    const Program& program, const std::vector<std::uint64_t>& initial,
-    const std::function<std::uint64_t(std::span<const int>)>& placement) {
+std::vector<std::uint32_t> naive_classes(const Program& program, const std::vector<std::uint64_t>& initial,
+                                         const std::function<std::uint64_t(std::span<const int>)>& placement) {
   using Key = std::vector<std::uint64_t>;
   const auto ranks = static_cast<std::size_t>(program.ranks());
   const auto number = [&](const std::vector<Key>& keys) {

@@ -60,8 +60,7 @@ TEST_CASE("an instance lists what ProcessGrid::group gives each of its members")
                                                           {{Axis::tp, 1, 2}, {Axis::dp, 1, 8}},
                                                           {{Axis::pp, 1, 2}, {Axis::dp, 2, 2}}};
   for (const std::vector<AxisPattern>& pattern : patterns) {
-    const Communicators communicators =
-        make_communicators(program_on(grid, grid.size(), {{"g", 0, pattern}}));
+    const Communicators communicators = make_communicators(program_on(grid, grid.size(), {{"g", 0, pattern}}));
     for (int rank = 0; rank < grid.size(); ++rank) {
       const Communicators::Of& of = communicators.by_group[0];
       REQUIRE(members(of, of.instance_of[static_cast<std::size_t>(rank)]) == grid.group(rank, pattern));

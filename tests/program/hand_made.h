@@ -62,8 +62,8 @@ class HandMade {
     s.phase = phase;
     builder_.append(body(), s, reads, writes, {});
   }
-  void collective(OpKind kind, const std::string& label, std::uint16_t group, std::uint8_t stream,
-                  std::uint32_t read, std::uint32_t write, OpAttributes attributes = {}) {
+  void collective(OpKind kind, const std::string& label, std::uint16_t group, std::uint8_t stream, std::uint32_t read,
+                  std::uint32_t write, OpAttributes attributes = {}) {
     OpSpec s;
     s.kind = kind;
     s.label = label;

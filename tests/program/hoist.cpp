@@ -1,9 +1,8 @@
 // The overlap pass on bodies whose order after it follows by hand.
 #include "sim/program/hoist.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <random>
 
 #include "tests/program/hand_made.h"
@@ -85,8 +84,7 @@ TEST_CASE("it passes as many communications as the depth says, and only with com
   apart(chunks, "matmul 1");
   chunks.used(x);
   hoist_tensor_communication(chunks.program(), chunks.body(), tensor_stream(chunks.program()), 3);
-  CHECK(labels(chunks) ==
-        std::vector<std::string>{"x", "y", "chunk 0", "chunk 1", "a", "matmul 0", "matmul 1", "use"});
+  CHECK(labels(chunks) == std::vector<std::string>{"x", "y", "chunk 0", "chunk 1", "a", "matmul 0", "matmul 1", "use"});
 }
 
 TEST_CASE("it passes no pipeline or data communication and no op that holds the host") {

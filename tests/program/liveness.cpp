@@ -9,9 +9,7 @@
 namespace meshweave {
 namespace {
 
-constexpr std::size_t index_of(Category c) {
-  return static_cast<std::size_t>(c);
-}
+constexpr std::size_t index_of(Category c) { return static_cast<std::size_t>(c); }
 
 TEST_CASE("a tensor dies when compute is ordered after its last reader") {
   // 0 compute writes x (4 B); 1 tensor reads x, writes y (2 B); 2 compute writes z (1 B); 3 compute reads y;
@@ -29,8 +27,7 @@ TEST_CASE("a tensor dies when compute is ordered after its last reader") {
   const std::uint32_t x = transient(4, Category::activations);
   const std::uint32_t y = transient(2, Category::communication);
   const std::uint32_t z = transient(1, Category::workspace);
-  const auto op = [&](std::uint8_t stream, std::vector<std::uint32_t> reads,
-                      std::vector<std::uint32_t> writes) {
+  const auto op = [&](std::uint8_t stream, std::vector<std::uint32_t> reads, std::vector<std::uint32_t> writes) {
     OpSpec spec;
     spec.stream = stream;
     builder.append(body, spec, reads, writes, {});
@@ -51,8 +48,7 @@ TEST_CASE("a tensor dies when compute is ordered after its last reader") {
   for (const Liveness::Change& c : live.curve) {
     curve.emplace_back(c.op, std::accumulate(c.bytes.begin(), c.bytes.end(), std::int64_t{0}));
   }
-  CHECK(curve ==
-        std::vector<std::pair<std::uint32_t, std::int64_t>>{{0, 14}, {1, 16}, {2, 17}, {3, 13}, {4, 11}});
+  CHECK(curve == std::vector<std::pair<std::uint32_t, std::int64_t>>{{0, 14}, {1, 16}, {2, 17}, {3, 13}, {4, 11}});
   CHECK(live.peak_op == 2);
   CHECK(live.peak_bytes == 17);
   CHECK(live.peak == BytesByCategory{10, 0, 0, 4, 0, 2, 1});

@@ -15,8 +15,7 @@ class OrderOracle {
   OrderOracle(const Program& program, const Body& body)
       : program_(program), body_(body), ops_(body.ops.size()), direct_(relation()), before_(relation()) {
     for (std::size_t later = 0; later < 2 * ops_; ++later) {
-      for (std::size_t earlier = 0; earlier < later; ++earlier)
-        direct_[later][earlier] = depends(later, earlier);
+      for (std::size_t earlier = 0; earlier < later; ++earlier) direct_[later][earlier] = depends(later, earlier);
     }
     before_ = closed(direct_);
   }
@@ -95,8 +94,7 @@ class OrderOracle {
     const auto any = [&](std::span<const std::uint32_t> of_a, std::span<const std::uint32_t> of_b) {
       for (const std::uint32_t x : of_a) {
         for (const std::uint32_t y : of_b) {
-          if (share_bytes(x, y) && (same_step || body_.storages[body_.tensors[x].storage].persistent))
-            return true;
+          if (share_bytes(x, y) && (same_step || body_.storages[body_.tensors[x].storage].persistent)) return true;
         }
       }
       return false;

@@ -33,8 +33,7 @@ inline Program random_body(unsigned seed) {
   std::mt19937 random(seed);
   ProgramBuilder builder;
   builder.program().grids.emplace_back(Degrees{.dp = 2}, "dp", 0);
-  const StreamKind kinds[] = {StreamKind::compute, StreamKind::tensor, StreamKind::pipeline,
-                              StreamKind::data};
+  const StreamKind kinds[] = {StreamKind::compute, StreamKind::tensor, StreamKind::pipeline, StreamKind::data};
   const int streams = uniform(random, 1, 4);
   for (int s = 0; s < streams; ++s) builder.stream(kinds[s]);
 
@@ -50,15 +49,13 @@ inline Program random_body(unsigned seed) {
       const int offset = uniform(random, 0, 15);
       const int bytes = uniform(random, 1, 8);
       const bool sharded = offset + 2 * bytes <= 24 && uniform(random, 0, 4) == 0;
-      builder.view(body, byte_spec(builder, bytes), storage, offset, {},
-                   sharded ? mask_of(Axis::dp) : AxisMask{0});
+      builder.view(body, byte_spec(builder, bytes), storage, offset, {}, sharded ? mask_of(Axis::dp) : AxisMask{0});
     }
   }
   for (int i = uniform(random, 1, 30); i > 0; --i) {
     OpSpec spec;
     spec.stream = static_cast<std::uint8_t>(uniform(random, 0, streams - 1));
-    builder.append(body, spec, some_of(random, body.tensors.size(), 3),
-                   some_of(random, body.tensors.size(), 2), {});
+    builder.append(body, spec, some_of(random, body.tensors.size(), 3), some_of(random, body.tensors.size(), 2), {});
   }
   builder.program().body_of_rank.assign(2, 0);
   return builder.take();

@@ -215,8 +215,7 @@ TEST_CASE("messages meet their other ends") {
   SECTION("operands that are not the messages'") {
     p.batch("send", {p.send(p.next, 7, x)});
     p.body().messages[0].tensor = p.made(x_spec);
-    CHECK(verify(p.program())[0].text ==
-          "rank 0 op 2 fill make forward: writes x[2,1,4] bf16, which nothing reads");
+    CHECK(verify(p.program())[0].text == "rank 0 op 2 fill make forward: writes x[2,1,4] bf16, which nothing reads");
     CHECK(verify(p.program())[1].text ==
           "rank 0 op 1 point-to-point send forward: reads other tensors than its messages send");
   }
@@ -267,8 +266,7 @@ TEST_CASE("a rank calls no collective of a group that it is not in") {
     p.collective(OpKind::all_reduce, "sum", p.pp_group, p.data_stream, read, write);
     p.used(write);
   }
-  CHECK(found(p) ==
-        "collective-mismatch: rank 1 op 1 all-reduce sum forward: the rank is in no instance of group pp");
+  CHECK(found(p) == "collective-mismatch: rank 1 op 1 all-reduce sum forward: the rank is in no instance of group pp");
 }
 
 // Each of two stages sends to the other and receives from it, in one batch or in two ops.

@@ -217,9 +217,10 @@ TEST_CASE("the cross entropy over a sharded vocabulary") {
   CHECK(judged(OpKind::cross_entropy_sum, {logits, maximum, labels}, {exponentials, sums}) ==
         "sums is marked partial over - (its sum is over tp)");
   CHECK(judged(OpKind::cross_entropy_loss, {sums, maximum, loss}, {loss}) == "");
-  CHECK(judged(OpKind::cross_entropy_loss, {partial_sums, maximum, loss}, {loss}) == "reads sums, still partial over tp");
-  CHECK(judged(OpKind::cross_entropy_backward, {exponentials, sums, labels}, {t("d(logits)", {{8}, {2, dp}, {50, tp}})}) ==
-        "");
+  CHECK(judged(OpKind::cross_entropy_loss, {partial_sums, maximum, loss}, {loss}) ==
+        "reads sums, still partial over tp");
+  CHECK(judged(OpKind::cross_entropy_backward, {exponentials, sums, labels},
+               {t("d(logits)", {{8}, {2, dp}, {50, tp}})}) == "");
 }
 
 TEST_CASE("slices, joins, casts and copies carry partial sums over") {
@@ -234,7 +235,8 @@ TEST_CASE("slices, joins, casts and copies carry partial sums over") {
 }
 
 TEST_CASE("norm, clip and Adam take whole gradients") {
-  const TensorSpec g = fp32(t("g", {{8}})), main = fp32(t("main", {{8}})), m = fp32(t("m", {{8}})), v = fp32(t("v", {{8}}));
+  const TensorSpec g = fp32(t("g", {{8}})), main = fp32(t("main", {{8}})), m = fp32(t("m", {{8}})),
+                   v = fp32(t("v", {{8}}));
   const TensorSpec square = fp32(t("square", {{1}}));
   CHECK(judged(OpKind::gradient_norm, {g}, {square}) == "");
   CHECK(judged(OpKind::gradient_norm, {fp32(t("g", {{8}}, dp))}, {square}) == "reads g, still partial over dp");
@@ -257,7 +259,8 @@ TEST_CASE("a reduction sums over axes that its operand is partial over, and remo
   OpAttributes maximum;
   maximum.reduce = ReduceOp::max;
   CHECK(judged(OpKind::all_reduce, {t("a", {{8}, {2}})}, {whole}, maximum, &HandMade::tp_group) == "");
-  CHECK(judged(OpKind::all_reduce, {partial}, {whole}, maximum, &HandMade::tp_group) == "reads a, still partial over tp");
+  CHECK(judged(OpKind::all_reduce, {partial}, {whole}, maximum, &HandMade::tp_group) ==
+        "reads a, still partial over tp");
   CHECK(judged(OpKind::all_reduce, {partial}, {whole}) == "has no group");
 }
 

@@ -22,9 +22,7 @@ struct Tiny {
     tensor = builder.stream(StreamKind::tensor);
     data = builder.stream(StreamKind::data);
   }
-  std::uint32_t transient() {
-    return builder.transient(*body, test::byte_spec(builder, 1), Category::activations, {});
-  }
+  std::uint32_t transient() { return builder.transient(*body, test::byte_spec(builder, 1), Category::activations, {}); }
   std::uint32_t persistent(std::int64_t bytes) {
     const std::uint32_t storage = builder.storage(*body, bytes, Category::main_gradients, true);
     return builder.view(*body, test::byte_spec(builder, bytes), storage, 0, {});
@@ -107,11 +105,10 @@ TEST_CASE("the clock counts the ops of this step that have ended when an op star
   const std::uint32_t x = tiny.transient(), y = tiny.transient();
   tiny.op(0, {}, {x});             // 0
   tiny.op(tiny.tensor, {x}, {y});  // 1
-  tiny.op(0, {y}, {});  // 2: op 0 (1 + 0) has ended on compute, op 1 (1 + 1) on tensor, none on data
+  tiny.op(0, {y}, {});             // 2: op 0 (1 + 0) has ended on compute, op 1 (1 + 1) on tensor, none on data
   const Waits waits = tiny.waits();
   REQUIRE(waits.streams == 3);
-  CHECK(std::vector<std::uint32_t>(waits.clock.begin() + 6, waits.clock.end()) ==
-        std::vector<std::uint32_t>{1, 2, 0});
+  CHECK(std::vector<std::uint32_t>(waits.clock.begin() + 6, waits.clock.end()) == std::vector<std::uint32_t>{1, 2, 0});
 }
 
 TEST_CASE("a body without ops has no waits") {
@@ -140,8 +137,7 @@ TEST_CASE("waits and clocks equal the quadratic oracle on random bodies") {
       for (std::size_t s = 0; s < program.streams.size(); ++s) {
         std::uint32_t latest = 0;
         for (std::size_t e = 0; e < op; ++e) {
-          if (oracle.stream(e) == s && oracle.ordered(ops + op, ops + e))
-            latest = static_cast<std::uint32_t>(e) + 1;
+          if (oracle.stream(e) == s && oracle.ordered(ops + op, ops + e)) latest = static_cast<std::uint32_t>(e) + 1;
         }
         REQUIRE(waits.clock[op * waits.streams + s] == latest);
       }

@@ -35,7 +35,8 @@ std::string text_of(const Model& m) {
                                "position": "rope", "tied_embeddings": false }} }},
     "batch": {{ "global": {}, "micro": {} }},
     "layout": {{ "language": {{ "tp": {}{} }} }}{} }})",
-                     m.devices, h, heads, m.kv_heads, f * h, m.sequence, m.global, m.micro, m.devices, m.layout, m.more);
+                     m.devices, h, heads, m.kv_heads, f * h, m.sequence, m.global, m.micro, m.devices, m.layout,
+                     m.more);
 }
 
 StrategyFigures simulate(const std::string& text, const Strategy& strategy) {
@@ -79,7 +80,8 @@ std::int64_t forward_bytes(const Strategy& strategy, const Model& m) {
 void check_forward(const Model& m) {
   const std::vector<StrategyRow> rows = rows_of(text_of(m));
   for (const StrategyRow& row : rows) {
-    INFO(row.strategy.name << ", D " << m.devices << ", S " << m.sequence << ", kv heads " << m.kv_heads << ", B " << m.micro);
+    INFO(row.strategy.name << ", D " << m.devices << ", S " << m.sequence << ", kv heads " << m.kv_heads << ", B "
+                           << m.micro);
     REQUIRE(row.figures);
     const auto expected = static_cast<double>(forward_bytes(row.strategy, m));
     CHECK(row.figures->layer.forward_bytes == expected);
@@ -168,7 +170,9 @@ TEST_CASE("Every kind of context parallelism sends what its closed form says") {
 }
 
 TEST_CASE("Keys and values that full recomputation keeps are not sent again") {
-  Model m{4, 512, 16, 1, 1, R"(, "cp": { "degree": 2, "kind": "all-gather" }, "recompute": "full", "keep": "keys-values")", ""};
+  Model m{4, 512, 16,
+          1, 1,   R"(, "cp": { "degree": 2, "kind": "all-gather" }, "recompute": "full", "keep": "keys-values")",
+          ""};
   std::string text = text_of(m);
   const std::string tp = R"("tp": 4)";
   text.replace(text.find(tp), tp.size(), R"("tp": 2)");
@@ -221,7 +225,8 @@ TEST_CASE("The exposed time of a strategy is that of the report") {
   for (const Strategy& strategy : strategies(parse_scenario(text, "a.json"), {})) {
     INFO(strategy.name);
     const FinishedRun run(parse_scenario(text, "a.json", strategy.change), true);
-    CHECK(figures_of(run.view(), run.report).exposed_total_s() == Approx(run.report.mean.exposed_total_s()).epsilon(1e-9));
+    CHECK(figures_of(run.view(), run.report).exposed_total_s() ==
+          Approx(run.report.mean.exposed_total_s()).epsilon(1e-9));
   }
 }
 
@@ -258,7 +263,8 @@ TEST_CASE("Of DP every rank has a sample, and the row says what was done") {
   const StrategyRow& dp = row_of(grown, StrategyKind::dp);
   REQUIRE(dp.figures);
   CHECK(dp.figures->global_batch == 24);  // the smallest multiple of 3 and of 8
-  CHECK(dp.strategy.notes == std::vector<std::string>{"global batch 24 in the place of 3, so that every rank has a sample"});
+  CHECK(dp.strategy.notes ==
+        std::vector<std::string>{"global batch 24 in the place of 3, so that every rank has a sample"});
   CHECK(row_of(grown, StrategyKind::tp).figures->global_batch == 3);
   const std::vector<StrategyRow> enough = rows_of(text_of({8, 512, 32, 1, 16, "", ""}));
   CHECK(row_of(enough, StrategyKind::dp).figures->global_batch == 16);

@@ -99,7 +99,8 @@ TEST_CASE("The largest memory sample of a trace is the peak of the report") {
     for (std::size_t c = 0; c < categories; ++c) sum += trace.memory_bytes[i * categories + c];
     CHECK(trace.memory_bytes[(i + 1) * categories - 1] == run.report.memory.framework_bytes);
     peak = std::max(peak, sum);
-    if (i > 0 && trace.memory[i].rank == trace.memory[i - 1].rank) CHECK(trace.memory[i].time >= trace.memory[i - 1].time);
+    if (i > 0 && trace.memory[i].rank == trace.memory[i - 1].rank)
+      CHECK(trace.memory[i].time >= trace.memory[i - 1].time);
   }
   CHECK(peak == run.report.memory.peak_bytes);
 }

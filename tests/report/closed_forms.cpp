@@ -16,8 +16,7 @@ constexpr double work = 3 * pass;
 // The step takes (m + bubble) × 36 s, and every stage computes m × 36 s of it.
 void check_bubble(const DenseOptions& options, double bubble) {
   for (const Executor executor : {Executor::analytic, Executor::simgrid}) {
-    INFO(name_of(executor) << ", p = " << options.pp << ", v = " << options.vpp
-                           << ", m = " << options.micro_batches);
+    INFO(name_of(executor) << ", p = " << options.pp << ", v = " << options.vpp << ", m = " << options.micro_batches);
     const FinishedRun run(fixed_scenario(options, pass), false, executor);
     const double m = options.micro_batches;
     CHECK(run.report.step_time_s == Approx((m + bubble) * work).epsilon(1e-12));

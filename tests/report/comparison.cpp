@@ -1,7 +1,6 @@
 #include "sim/report/comparison.h"
 
 #include <catch2/catch.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
@@ -110,7 +109,8 @@ TEST_CASE("A device with slower matmuls shows in the part of the matmuls") {
 
 TEST_CASE("A longer pipeline's ideal bubble is what its step grows by") {
   // Each stage computes 3 s per micro-batch and 8 of them: 24 s, and (p - 1) · 3 s of bubble: 3 s of 2 stages, 9 of 4.
-  const Comparison comparison = compare_runs(run_of(one_second_scenario(2, 1, 8)), run_of(one_second_scenario(4, 1, 8)));
+  const Comparison comparison =
+      compare_runs(run_of(one_second_scenario(2, 1, 8)), run_of(one_second_scenario(4, 1, 8)));
   CHECK(comparison.parts.front().key.part == PartKind::bubble);
   CHECK(seconds_from_picoseconds(comparison.parts.front().change()) == Approx(6).margin(1e-6));
   CHECK(seconds_from_picoseconds(comparison.change()) == Approx(6).margin(1e-6));
@@ -164,7 +164,8 @@ TEST_CASE("A run and the trace that it wrote differ by the nanoseconds of the fi
 }
 
 TEST_CASE("Settings that differ are named by pointer, with both values") {
-  const Comparison comparison = compare_runs(run_of(layouts[0]), run_of(layouts[1], R"(, "perturb": [ { "rank": 0, "compute_time": 2 } ])"));
+  const Comparison comparison =
+      compare_runs(run_of(layouts[0]), run_of(layouts[1], R"(, "perturb": [ { "rank": 0, "compute_time": 2 } ])"));
   REQUIRE(comparison.settings);
   const auto find = [&](std::string_view pointer) {
     for (const SettingPair& pair : *comparison.settings) {

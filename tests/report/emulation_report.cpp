@@ -56,9 +56,7 @@ std::vector<std::string> order(const std::string& page) {
   return names;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -88,7 +86,9 @@ TEST_CASE("A forward pass has neither gradients nor updates to show") {
   shown.report.parameters.clear();
   shown.report.updates_shown = shown.report.updates_judged = false;
   CHECK(contains(shown.page(), "1 rank emulated in double, forward pass only\n"));
-  CHECK(contains(shown.page(), "\nmatches the reference: largest relative errors: loss 0.0e+00 (tolerance 1e-10; forward pass only)\n"));
+  CHECK(contains(
+      shown.page(),
+      "\nmatches the reference: largest relative errors: loss 0.0e+00 (tolerance 1e-10; forward pass only)\n"));
   const Json json = shown.json();
   CHECK(json["pass"] == "forward");
   CHECK(json["not_judged"] == "forward pass only");
@@ -107,7 +107,9 @@ TEST_CASE("Updates that rounding hides are not shown, and the page says why") {
   CHECK(shown.json()["updates_judged"] == false);
   CHECK(shown.json()["parameters"][0]["update_error"].is_null());
   shown.scenario.optimizer.adam.learning_rate = 1e-9;
-  CHECK(contains(shown.page(), "updates not judged: learning rate 1e-09, which changes parameters by little more than their rounding"));
+  CHECK(
+      contains(shown.page(),
+               "updates not judged: learning rate 1e-09, which changes parameters by little more than their rounding"));
 }
 
 TEST_CASE("The verdict stands on the page and in the JSON, with its reason") {
@@ -127,8 +129,9 @@ TEST_CASE("The verdict stands on the page and in the JSON, with its reason") {
       "wrong (largest relative error 3.0e-13)",
       "2 steps alone match: loss 0.0e+00, gradient norm 6.0e-11, gradients 5.0e-11, updates 4.0e-11",
       "a smaller learning rate or fewer steps show the layout alone"};
-  CHECK(contains(shown.page(), fmt::format("\n  {}\ndiffers from the reference by ROUNDING alone: largest relative errors: ",
-                                           fmt::join(rounding, "\n  "))));
+  CHECK(contains(shown.page(),
+                 fmt::format("\n  {}\ndiffers from the reference by ROUNDING alone: largest relative errors: ",
+                             fmt::join(rounding, "\n  "))));
   CHECK(shown.json()["verdict"] == "rounding");
   CHECK(shown.json()["matches"] == false);
   CHECK(shown.json()["reason"] == fmt::format("{}", fmt::join(rounding, "; ")));
@@ -136,8 +139,9 @@ TEST_CASE("The verdict stands on the page and in the JSON, with its reason") {
   shown.judgement.two_steps->update_error = 3e-10;
   shown.judgement.verdict = EmulationVerdict::differs;
   CHECK(contains(shown.page(), "\n  no op could be named\n  every op of every step was compared"));
-  CHECK(contains(shown.page(), "\n  2 steps alone differ too: loss 0.0e+00, gradient norm 6.0e-11, gradients 5.0e-11, updates "
-                               "3.0e-10\nDIFFERS from the reference: "));
+  CHECK(contains(shown.page(),
+                 "\n  2 steps alone differ too: loss 0.0e+00, gradient norm 6.0e-11, gradients 5.0e-11, updates "
+                 "3.0e-10\nDIFFERS from the reference: "));
   CHECK(shown.json()["verdict"] == "differs");
 
   shown.judgement.ops->wrong = WrongOp{3, 1, 7, "rank 3: op 7"};

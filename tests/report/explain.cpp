@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <set>
-
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/quantity.h"
 #include "sim/report/report_json.h"
@@ -33,7 +32,8 @@ double sum_of(const Json& numbers) {
 }
 
 // The parts of an explained number whose name begins and ends so.
-double sum_of_parts(const Json& explained, const std::string& key, const std::string& begin, const std::string& end = "") {
+double sum_of_parts(const Json& explained, const std::string& key, const std::string& begin,
+                    const std::string& end = "") {
   double sum = 0;
   for (const Json& part : explained["numbers"][key]["parts"]) {
     const std::string name = part["name"];
@@ -229,8 +229,9 @@ TEST_CASE("What does not lengthen the step is not named as who delays it") {
   const Explanation one = explained_with({slow_rank(0, 1), slow_rank(1, 1.5)});
   CHECK(one.delays[0].delay_s == Approx(0).margin(1e-12));
   CHECK(one.delays[1].delay_s == Approx(6).epsilon(1e-12));
-  CHECK(one.slowest.find("the step takes 6 s longer than without perturbations; the largest part by rank 1: compute × 1.5, "
-                         "without which the step takes 6 s less") == 0);
+  CHECK(one.slowest.find(
+            "the step takes 6 s longer than without perturbations; the largest part by rank 1: compute × 1.5, "
+            "without which the step takes 6 s less") == 0);
 }
 
 TEST_CASE("Jitter is named as what it is, without a part of the critical path") {
@@ -254,7 +255,9 @@ TEST_CASE("A slowed link holds what crosses it, a slowed rank what it computes")
     return FinishedRun(small_h100_scenario(R"({ "tp": 8, "dp": 2, "zero": 1 })", ", \"perturb\": [" + perturb + "]"))
         .report.path;
   };
-  const auto transfers = [](const PathReport& p, StreamKind kind) { return p.transfer_s[static_cast<std::size_t>(kind)]; };
+  const auto transfers = [](const PathReport& p, StreamKind kind) {
+    return p.transfer_s[static_cast<std::size_t>(kind)];
+  };
   const PathReport intra = path(R"({ "link": "intra", "rank": 3, "bandwidth": 0.01 })");
   CHECK(transfers(intra, StreamKind::tensor) > 0.1 * intra.compute_s);
   CHECK(intra.by_perturbation[0] == Approx(transfers(intra, StreamKind::tensor)).epsilon(1e-3));
@@ -275,7 +278,8 @@ TEST_CASE("The page names a slowed link as a link, and nothing that is not slowe
   const std::string link = page(R"({ "link": "nic", "rank": 3, "bandwidth": 0.01 })");
   CHECK(link.find("\n  on slowed nic of rank 3") != std::string::npos);
   CHECK(link.find("slowed rank") == std::string::npos);
-  CHECK(page(R"({ "rank": 3, "compute_time": 0.5 }, { "rank": 2, "compute_time": 1 })").find("slowed") == std::string::npos);
+  CHECK(page(R"({ "rank": 3, "compute_time": 0.5 }, { "rank": 2, "compute_time": 1 })").find("slowed") ==
+        std::string::npos);
 }
 
 TEST_CASE("Host-bound time is explained by the time per op, the ops and where the time comes from") {
@@ -283,7 +287,8 @@ TEST_CASE("Host-bound time is explained by the time per op, the ops and where th
   REQUIRE(bound.report.path.host_s > 0.5 * bound.report.step_time_s);
   const Explanation explained = explain_report(bound.view(), bound.report);
   const auto host_of = [](const Explanation& e) {
-    return *std::find_if(e.numbers.begin(), e.numbers.end(), [](const ExplainedNumber& n) { return n.key == "host_s"; });
+    return *std::find_if(e.numbers.begin(), e.numbers.end(),
+                         [](const ExplainedNumber& n) { return n.key == "host_s"; });
   };
   const ExplainedNumber host = host_of(explained);
   const DeviceModel& device = bound.scenario.cluster.node.device;
@@ -309,15 +314,17 @@ TEST_CASE("Host-bound time is explained by the time per op, the ops and where th
 TEST_CASE("A forward pass is called one, where its FLOPs are explained and on the page") {
   const FinishedRun forward(small_h100_scenario(R"({ "tp": 8, "dp": 2 })", R"(, "pass": "forward")"));
   const std::string text = explanation_text(explain_report(forward.view(), forward.report));
-  CHECK(text.find("\n  forward of one step, full attention, no recomputation: Korthikanti et al. 2205.05198, equation 3, of "
-                  "which forward is a third\n") != std::string::npos);
+  CHECK(text.find(
+            "\n  forward of one step, full attention, no recomputation: Korthikanti et al. 2205.05198, equation 3, of "
+            "which forward is a third\n") != std::string::npos);
   CHECK(report_page(forward.view(), forward.report).find("schedule 1f1b, forward only\n") != std::string::npos);
   const FinishedRun train(small_h100_scenario(R"({ "tp": 8, "dp": 2 })"));
   CHECK(report_page(train.view(), train.report).find("forward only") == std::string::npos);
 }
 
 TEST_CASE("Ops of one name are one line, whatever their shapes, buckets are one part") {
-  const FinishedRun run(small_h100_scenario(R"({ "dp": 16, "zero": 1 })", R"(, "optimizer": { "bucket_parameters": 10000000 })"));
+  const FinishedRun run(
+      small_h100_scenario(R"({ "dp": 16, "zero": 1 })", R"(, "optimizer": { "bucket_parameters": 10000000 })"));
   const Explanation explanation = explain_report(run.view(), run.report);
   std::set<std::string> names;
   for (const ExplainedOp& op : explanation.ops) CHECK(names.insert(op.kind + op.label + op.phase).second);

@@ -22,8 +22,11 @@ struct FinishedRun {
   Report report;
 
   explicit FinishedRun(Scenario checked, bool fold = false, Executor played_by = Executor::analytic)
-      : scenario(std::move(checked)), plan(make_plan(scenario)), program(lower(scenario, plan)),
-        communicators(make_communicators(program)), executor(played_by) {
+      : scenario(std::move(checked)),
+        plan(make_plan(scenario)),
+        program(lower(scenario, plan)),
+        communicators(make_communicators(program)),
+        executor(played_by) {
     for (const Body& body : program.bodies) {
       waits.push_back(derive_waits(program, body));
       liveness.push_back(derive_liveness(program, body, waits.back()));
@@ -45,9 +48,7 @@ struct FinishedRun {
   }
   FinishedRun(const FinishedRun&) = delete;
 
-  RunView view() const {
-    return {scenario, plan, program, communicators, classes, liveness, replayed, executor};
-  }
+  RunView view() const { return {scenario, plan, program, communicators, classes, liveness, replayed, executor}; }
 };
 
 // Forward, backward-data and backward-weight of a rank take `seconds` each; communication takes no time.

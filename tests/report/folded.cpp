@@ -17,7 +17,8 @@ Scenario one_layer(std::int64_t sequence, const std::string& layout) {
     "model": { "language": { "zoo": "tsp-7b", "layers": 1, "vocabulary": 256, "sequence": )" +
                            std::to_string(sequence) + R"( } },
     "batch": { "global": 1 }, "pass": "forward", "host": { "graphs": true },
-    "layout": { "language": )" + layout + " } }";
+    "layout": { "language": )" +
+                           layout + " } }";
   return parse_scenario(text, "one-layer.json");
 }
 
@@ -32,24 +33,25 @@ double exposed(std::int64_t sequence, const std::string& ring, int prefetch) {
   return FinishedRun(one_layer(sequence, layout), true).report.mean.exposed_total_s();
 }
 
-// How much faster TSP of `degree` is than the faster factorisation T × Σ of as many ranks, at micro-batch 2, with contiguous
-// shards and exposed collectives on plain rings (docs/tsp-paper.md, the preset).
+// How much faster TSP of `degree` is than the faster factorisation T × Σ of as many ranks, at micro-batch 2, with
+// contiguous shards and exposed collectives on plain rings (docs/tsp-paper.md, the preset).
 double gain(int degree, std::int64_t sequence) {
   const auto time = [&](const std::string& layout, const std::string& further) {
-    const std::string text =
-        R"({ "cluster": { "node": { "base": "mi300x-8", "gpus": )" + std::to_string(degree) + R"( } },
+    const std::string text = R"({ "cluster": { "node": { "base": "mi300x-8", "gpus": )" + std::to_string(degree) +
+                             R"( } },
       "model": { "language": { "zoo": "tsp-7b", "layers": 32, "vocabulary": 256, "sequence": )" +
-        std::to_string(sequence) + R"( } },
+                             std::to_string(sequence) + R"( } },
       "batch": { "global": 2, "micro": 2 }, "pass": "forward", "host": { "graphs": true },
-      "layout": { "language": )" + layout + " }" + further + " }";
+      "layout": { "language": )" +
+                             layout + " }" + further + " }";
     return FinishedRun(parse_scenario(text, "gain.json"), true).report.step_time_s;
   };
   double baseline = std::numeric_limits<double>::infinity();
   for (int tp = degree / 2; tp >= std::max(1, degree / 4); tp /= 2) {
-    baseline = std::min(baseline, time(R"({ "tp": )" + std::to_string(tp) + R"(, "cp": { "degree": )" +
-                                           std::to_string(degree / tp) +
-                                           R"(, "kind": "all-gather", "partition": "contiguous" } })",
-                                       R"(, "collectives": { "mesh": "one-link" }, "overlap": { "cp": false })"));
+    baseline = std::min(
+        baseline, time(R"({ "tp": )" + std::to_string(tp) + R"(, "cp": { "degree": )" + std::to_string(degree / tp) +
+                           R"(, "kind": "all-gather", "partition": "contiguous" } })",
+                       R"(, "collectives": { "mesh": "one-link" }, "overlap": { "cp": false })"));
     if (tp == 1) break;
   }
   return baseline / time(R"({ "tsp": { "degree": )" + std::to_string(degree) + " } }", "");

@@ -51,10 +51,8 @@ void check_folded(const Scenario& scenario, int classes) {
   }
   for (const RankTimeline& timeline : folded.replayed.timelines) {
     INFO("rank " << timeline.rank);
-    const std::vector<Slice>& slices =
-        whole.replayed.timelines[static_cast<std::size_t>(timeline.rank)].slices;
-    CHECK(
-        std::equal(timeline.slices.begin(), timeline.slices.end(), slices.begin(), slices.end(), same_slice));
+    const std::vector<Slice>& slices = whole.replayed.timelines[static_cast<std::size_t>(timeline.rank)].slices;
+    CHECK(std::equal(timeline.slices.begin(), timeline.slices.end(), slices.begin(), slices.end(), same_slice));
   }
 }
 
@@ -73,8 +71,7 @@ struct Degrees {
 // Ranks of a stage are alike wherever every one has the same neighbours. All of these put the groups of a
 // stage on the nodes in the same way: tensor-parallel groups inside a node, data-parallel ones all inside or
 // all across.
-constexpr Degrees degrees[] = {{1, 1, 16}, {2, 1, 8}, {8, 1, 2}, {1, 2, 8},
-                               {4, 2, 2},  {8, 2, 1}, {2, 4, 2}, {1, 8, 2}};
+constexpr Degrees degrees[] = {{1, 1, 16}, {2, 1, 8}, {8, 1, 2}, {1, 2, 8}, {4, 2, 2}, {8, 2, 1}, {2, 4, 2}, {1, 8, 2}};
 
 DenseOptions options_of(const Degrees& d) {
   DenseOptions o;
@@ -100,8 +97,8 @@ void check_classes(const Program& program, const RankClasses& classes, const Key
   using Key = std::decay_t<decltype(key_of(0, 0, 0))>;
   std::map<Key, std::uint32_t> class_of_key;
   for (int rank = 0; rank < program.ranks(); ++rank) {
-    const Key key = key_of(grid.coordinate(rank, Axis::tp), grid.coordinate(rank, Axis::dp),
-                           grid.coordinate(rank, Axis::pp));
+    const Key key =
+        key_of(grid.coordinate(rank, Axis::tp), grid.coordinate(rank, Axis::dp), grid.coordinate(rank, Axis::pp));
     const std::uint32_t c = classes.class_of[static_cast<std::size_t>(rank)];
     INFO("rank " << rank);
     CHECK(class_of_key.try_emplace(key, c).first->second == c);

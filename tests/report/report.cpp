@@ -190,8 +190,8 @@ TEST_CASE("A published value that is far off is a factor, not hundreds of digits
 }
 
 TEST_CASE("A published value stands beside ours") {
-  const FinishedRun run(small_h100_scenario(R"({ "tp": 8, "dp": 2 })",
-                                            R"(, "published": { "step_time_s": 0.5, "source": "a paper" })"));
+  const FinishedRun run(
+      small_h100_scenario(R"({ "tp": 8, "dp": 2 })", R"(, "published": { "step_time_s": 0.5, "source": "a paper" })"));
   const std::string json = json_of(run);
   CHECK(json.find("\"source\": \"a paper\"") != std::string::npos);
   CHECK(json.find("\"relative_error\": {\n      \"step_time_s\": ") != std::string::npos);

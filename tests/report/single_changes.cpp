@@ -28,10 +28,8 @@ TEST_CASE("Every setting that is not yet at its end changes once, and what doubl
   DenseOptions layout;
   layout.tp = 2, layout.pp = 2, layout.dp = 4, layout.micro = 4;
   CHECK(options(dense_scenario(layout)) ==
-        std::vector<std::string>{"--set /batch/micro=2",
-                                 "--set /layout/language/recompute=selective",
-                                 "--set /layout/language/recompute=full",
-                                 "--set /layout/language/zero=1",
+        std::vector<std::string>{"--set /batch/micro=2", "--set /layout/language/recompute=selective",
+                                 "--set /layout/language/recompute=full", "--set /layout/language/zero=1",
                                  "--set /layout/language/cp=2 --set /layout/language/dp=2",
                                  "--set /layout/language/tsp=2 --set /layout/language/tp=1",
                                  "--set /layout/language/tp=4 --set /layout/language/dp=2",
@@ -65,14 +63,16 @@ TEST_CASE("An odd dp cannot be halved: the reader refuses what doubles, as the r
   CHECK(option_text(changes[1]) == "--set /layout/language/tsp=8 --set /layout/language/tp=1");
   CHECK(option_text(changes[2]) == "--set /layout/language/tp=16");
   CHECK(option_text(changes[3]) == "--set /layout/language/pp=2");
-  for (const std::size_t doubled : {2, 3}) CHECK_THROWS_AS(parse_scenario(text, "odd.json", changes[doubled]), InputError);
+  for (const std::size_t doubled : {2, 3})
+    CHECK_THROWS_AS(parse_scenario(text, "odd.json", changes[doubled]), InputError);
 }
 
 TEST_CASE("Sequence parallelism over tp ends where tp becomes tsp") {
   DenseOptions layout;
   layout.tp = 4, layout.sequence_parallel = true;
-  CHECK(holds(options(dense_scenario(layout)),
-              "--set /layout/language/tsp=4 --set /layout/language/tp=1 --set /layout/language/sequence_parallel=false"));
+  CHECK(
+      holds(options(dense_scenario(layout)),
+            "--set /layout/language/tsp=4 --set /layout/language/tp=1 --set /layout/language/sequence_parallel=false"));
 }
 
 TEST_CASE("cp and tsp are degrees, or objects whose settings stay") {
@@ -81,12 +81,14 @@ TEST_CASE("cp and tsp are degrees, or objects whose settings stay") {
   Scenario scenario = dense_scenario(layout);
   scenario.resolved_json = R"({ "layout": { "language": { "cp": 2, "tsp": 1 } } })";
   CHECK(holds(options(scenario), "--set /layout/language/cp=4 --set /layout/language/dp=1"));
-  CHECK(holds(options(scenario), "--set /layout/language/tsp=4 --set /layout/language/tp=1 --set /layout/language/cp=1"));
-  scenario.resolved_json = R"({ "layout": { "language": { "cp": { "degree": 2, "kind": "ring" }, "tsp": { "degree": 1 } } } })";
+  CHECK(
+      holds(options(scenario), "--set /layout/language/tsp=4 --set /layout/language/tp=1 --set /layout/language/cp=1"));
+  scenario.resolved_json =
+      R"({ "layout": { "language": { "cp": { "degree": 2, "kind": "ring" }, "tsp": { "degree": 1 } } } })";
   CHECK(holds(options(scenario),
               R"(--set '/layout/language/cp={ "degree": 4, "kind": "ring" }' --set /layout/language/dp=1)"));
-  CHECK(holds(options(scenario),
-              "--set /layout/language/tsp=4 --set /layout/language/tp=1 --set /layout/language/cp=1"));
+  CHECK(
+      holds(options(scenario), "--set /layout/language/tsp=4 --set /layout/language/tp=1 --set /layout/language/cp=1"));
   scenario.resolved_json = R"({ "layout": { "language": { "tsp": { "degree": 4, "ring": "striped" } } } })";
   CHECK(holds(options(scenario),
               R"(--set '/layout/language/tsp={ "degree": 8, "ring": "striped" }' --set /layout/language/dp=1)"));

@@ -142,11 +142,11 @@ TEST_CASE("A suggestion is what a run with its options gives") {
 TEST_CASE("What fits is in order of step time, what does not in order of what is missing, the rest is counted") {
   DenseOptions layout;
   layout.dp = 4, layout.micro = 2;
-  const Suggestions suggestions = suggest_from(dense_scenario(layout),
-                                               {{"--set /batch/micro=1", report_of(3, 1'000'000'000)},
-                                                {"--set /layout/language/recompute=full", report_of(2, 500'000'000)},
-                                                {"--set /layout/language/recompute=selective", report_of(1, -2'000'000'000)},
-                                                {"--set /layout/language/zero=1", report_of(4, -1'000'000'000)}});
+  const Suggestions suggestions = suggest_from(
+      dense_scenario(layout), {{"--set /batch/micro=1", report_of(3, 1'000'000'000)},
+                               {"--set /layout/language/recompute=full", report_of(2, 500'000'000)},
+                               {"--set /layout/language/recompute=selective", report_of(1, -2'000'000'000)},
+                               {"--set /layout/language/zero=1", report_of(4, -1'000'000'000)}});
   CHECK(suggestions.impossible == 4);  // cp, tsp, tp and pp doubled
   CHECK(suggestions.count() == 8);
   CHECK(suggestions_text(suggestions) == R"(
@@ -156,18 +156,19 @@ single changes that make it fit (analytic)
   --set /batch/micro=1                         3 s       133      9.00 GB   1.00 GB     fits
   of 8 single changes: 2 fit, 2 too large, 4 not possible
 )");
-  CHECK(json_of(suggestions) ==
-        R"({"suggestions":[)"
-        R"({"set":["/layout/language/recompute=full"],"step_time_s":2,"samples_per_s":2,"tokens_per_s":200,)"
-        R"("peak_memory_bytes":9500000000,"headroom_bytes":500000000,"verdict":"fits"},)"
-        R"({"set":["/batch/micro=1"],"step_time_s":3,"samples_per_s":1.3333333333333333,)"
-        R"("tokens_per_s":133.33333333333334,"peak_memory_bytes":9000000000,"headroom_bytes":1000000000,"verdict":"fits"}],)"
-        R"("insufficient_changes":[)"
-        R"({"set":["/layout/language/zero=1"],"step_time_s":4,"samples_per_s":1,"tokens_per_s":100,)"
-        R"("peak_memory_bytes":11000000000,"headroom_bytes":-1000000000,"verdict":"out of memory"},)"
-        R"({"set":["/layout/language/recompute=selective"],"step_time_s":1,"samples_per_s":4,"tokens_per_s":400,)"
-        R"("peak_memory_bytes":12000000000,"headroom_bytes":-2000000000,"verdict":"out of memory"}],)"
-        R"("impossible_changes":4})");
+  CHECK(
+      json_of(suggestions) ==
+      R"({"suggestions":[)"
+      R"({"set":["/layout/language/recompute=full"],"step_time_s":2,"samples_per_s":2,"tokens_per_s":200,)"
+      R"("peak_memory_bytes":9500000000,"headroom_bytes":500000000,"verdict":"fits"},)"
+      R"({"set":["/batch/micro=1"],"step_time_s":3,"samples_per_s":1.3333333333333333,)"
+      R"("tokens_per_s":133.33333333333334,"peak_memory_bytes":9000000000,"headroom_bytes":1000000000,"verdict":"fits"}],)"
+      R"("insufficient_changes":[)"
+      R"({"set":["/layout/language/zero=1"],"step_time_s":4,"samples_per_s":1,"tokens_per_s":100,)"
+      R"("peak_memory_bytes":11000000000,"headroom_bytes":-1000000000,"verdict":"out of memory"},)"
+      R"({"set":["/layout/language/recompute=selective"],"step_time_s":1,"samples_per_s":4,"tokens_per_s":400,)"
+      R"("peak_memory_bytes":12000000000,"headroom_bytes":-2000000000,"verdict":"out of memory"}],)"
+      R"("impossible_changes":4})");
 }
 
 TEST_CASE("Where nothing fits, all that was tried is listed, the closest first") {
@@ -192,9 +193,9 @@ no single change makes it fit; the closest first (analytic)
 TEST_CASE("Equal steps keep the order in which they were tried") {
   DenseOptions layout;
   layout.dp = 4;
-  const Suggestions suggestions =
-      suggest_from(dense_scenario(layout), {{"--set /layout/language/zero=1", report_of(1, 1)},
-                                            {"--set /layout/language/recompute=full", report_of(1, 2)}});
+  const Suggestions suggestions = suggest_from(
+      dense_scenario(layout),
+      {{"--set /layout/language/zero=1", report_of(1, 1)}, {"--set /layout/language/recompute=full", report_of(1, 2)}});
   REQUIRE(suggestions.fitting.size() == 2);
   CHECK(option_text(suggestions.fitting[0].change) == "--set /layout/language/recompute=full");
 }

@@ -85,7 +85,8 @@ TEST_CASE("Ten megabytes of nesting are refused at the first level too many") {
 
 TEST_CASE("A file beyond the size limit is refused before it is parsed") {
   const TestLibrary library;
-  CHECK(message_of_text(std::string(largest_document + 1, ' ')).find("bad.json:1:1: error: is larger than 16 MiB") == 0);
+  CHECK(message_of_text(std::string(largest_document + 1, ' ')).find("bad.json:1:1: error: is larger than 16 MiB") ==
+        0);
 }
 
 TEST_CASE("Large objects and arrays are read in linear time") {

@@ -24,6 +24,7 @@ TEST_CASE("An entry carries its name") {
 }
 
 TEST_CASE("An unknown entry is refused with the nearest name") {
-  CHECK_THROWS_WITH(read_node("hgx-h10"),
-                    "error: there is no node \"hgx-h10\" in topologies/catalog/nodes\n  hint: did you mean \"hgx-h100\"?\n");
+  CHECK_THROWS_WITH(
+      read_node("hgx-h10"),
+      "error: there is no node \"hgx-h10\" in topologies/catalog/nodes\n  hint: did you mean \"hgx-h100\"?\n");
 }

@@ -28,7 +28,8 @@ TEST_CASE("A scenario cut off anywhere is refused") {
 
 TEST_CASE("Damaged scenarios hold the property") {
   const TestLibrary library;
-  const std::string pieces[] = {"0", "-1", "1e308", "9223372036854775807", "null", "{}", "[]", "\"\"", "\"base\"", "\x80", ",", "}"};
+  const std::string pieces[] = {"0",    "-1", "1e308", "9223372036854775807", "null", "{}", "[]", "\"\"", "\"base\"",
+                                "\x80", ",",  "}"};
   const std::string everything = read_file(MESHWEAVE_SOURCE_DIR "/tests/fuzz/seeds/everything.json");
   for (std::uint64_t i = 0; i < 1000; ++i) {
     std::string text = i % 2 == 0 ? good_scenario : everything;

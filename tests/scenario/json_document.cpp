@@ -68,7 +68,8 @@ TEST_CASE("Nesting is limited") {
 }
 
 TEST_CASE("UTF-8 is checked by the table of the Unicode standard") {
-  for (const char* good : {"\"\xc2\x80\"", "\"\xe0\xa0\x80\"", "\"\xed\x9f\xbf\"", "\"\xf0\x90\x80\x80\"", "\"\xf4\x8f\xbf\xbf\""})
+  for (const char* good :
+       {"\"\xc2\x80\"", "\"\xe0\xa0\x80\"", "\"\xed\x9f\xbf\"", "\"\xf0\x90\x80\x80\"", "\"\xf4\x8f\xbf\xbf\""})
     parsed(good);
   for (const char* bad : {"\"\x80\"", "\"\xc1\x80\"", "\"\xe0\x9f\x80\"", "\"\xed\xa0\x80\"", "\"\xf0\x8f\x80\x80\"",
                           "\"\xf4\x90\x80\x80\"", "\"\xf5\x80\x80\x80\"", "\"\xe2\x82\"", "\"\xc3"})

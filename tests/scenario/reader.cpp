@@ -61,7 +61,9 @@ TEST_CASE("dp left out fills the ranks") {
 TEST_CASE("Shapes take what is missing from other fields") {
   const TestLibrary library;
   const TransformerShape gpt =
-      with({{"/model/language/zoo", "small-gpt"}, {"/layout/language/pp", "1"}, {"/layout/language/dp", "8"}}).model[0].shape;
+      with({{"/model/language/zoo", "small-gpt"}, {"/layout/language/pp", "1"}, {"/layout/language/dp", "8"}})
+          .model[0]
+          .shape;
   CHECK(gpt.zoo == "small-gpt");
   CHECK(gpt.kv_heads == 12);
   CHECK(gpt.head_dim == 64);
@@ -97,19 +99,22 @@ TEST_CASE("Entries are changed in place or given by all of their fields") {
     CHECK(s.cluster.node.device.compute_units == 100);
   }
   SECTION("keys beside the zoo's name") {
-    const TransformerShape shape = with({{"/model/language/dropout", "0.1"}, {"/model/language/sequence", "512"}}).model[0].shape;
+    const TransformerShape shape =
+        with({{"/model/language/dropout", "0.1"}, {"/model/language/sequence", "512"}}).model[0].shape;
     CHECK(shape.dropout == 0.1);
     CHECK(shape.sequence == 512);
     CHECK(shape.hidden == 1024);
   }
   SECTION("an object with a base in the zoo's place") {
-    const TransformerShape shape = with({{"/model/language/zoo", R"({ "base": "small", "layers": 12 })"}}).model[0].shape;
+    const TransformerShape shape =
+        with({{"/model/language/zoo", R"({ "base": "small", "layers": 12 })"}}).model[0].shape;
     CHECK(shape.layers == 12);
     CHECK(shape.ffn == 4096);
   }
   SECTION("a shape alone") {
     const TransformerShape shape =
-        with({{"/model/language", R"({ "hidden": 512, "layers": 4, "heads": 8, "vocabulary": 1000, "sequence": 128 })"}})
+        with(
+            {{"/model/language", R"({ "hidden": 512, "layers": 4, "heads": 8, "vocabulary": 1000, "sequence": 128 })"}})
             .model[0]
             .shape;
     CHECK(shape.zoo.empty());
@@ -128,14 +133,17 @@ TEST_CASE("Overrides reach what the file leaves out") {
 
 TEST_CASE("An override below a plain value keeps what the value stands for") {
   const TestLibrary library;
-  const Scenario ring = with({{"/layout/language/tp", "1"}, {"/layout/language/cp", "2"}, {"/layout/language/cp/kind", "all-gather"}});
+  const Scenario ring =
+      with({{"/layout/language/tp", "1"}, {"/layout/language/cp", "2"}, {"/layout/language/cp/kind", "all-gather"}});
   CHECK(ring.layout_by_module[0].cp.degree == 2);
   CHECK(ring.layout_by_module[0].cp.kind == ContextKind::all_gather);
-  const Scenario folded = with({{"/layout/language/tp", "1"}, {"/layout/language/tsp", "2"}, {"/layout/language/tsp/prefetch", "0"}});
+  const Scenario folded =
+      with({{"/layout/language/tp", "1"}, {"/layout/language/tsp", "2"}, {"/layout/language/tsp/prefetch", "0"}});
   CHECK(folded.layout_by_module[0].tsp.degree == 2);
   CHECK(folded.layout_by_module[0].tsp.prefetch == 0);
   CHECK(error_with({{"/layout/language/cp", "true"}}) ==
-        "--set /layout/language/cp=true: error: /layout/language/cp: expected an object, or its \"degree\" alone (is true "
+        "--set /layout/language/cp=true: error: /layout/language/cp: expected an object, or its \"degree\" alone (is "
+        "true "
         "or false)\n");
 }
 
@@ -152,18 +160,22 @@ TEST_CASE("Mistakes in overrides name the override") {
   CHECK(error_with({{"/perturb", "[]"}, {"/perturb/0/rank", "1"}}) ==
         "--set /perturb/0/rank=1: error: /perturb/0/rank: /perturb is an empty list\n"
         "  hint: --set '/perturb/-=...' appends an entry, --set '/perturb=[...]' gives the whole list\n");
-  CHECK(error_with({{"/layout/language/tp", "3"}}).find("--set /layout/language/tp=3: error: /layout/language/tp: 3 does not divide") == 0);
+  CHECK(error_with({{"/layout/language/tp", "3"}})
+            .find("--set /layout/language/tp=3: error: /layout/language/tp: 3 does not divide") == 0);
 }
 
 TEST_CASE("A list is given whole, appended to, or changed at an entry that is there") {
   const TestLibrary library;
   const std::string slow = R"({ "rank": 3, "compute_time": 1.5 })";
   CHECK(with({{"/perturb/-", slow}}).perturb[0].index == 3);
-  CHECK(with({{"/perturb/-", slow}, {"/perturb/-", R"({ "jitter": 0.1 })"}, {"/perturb/0/rank", "4"}}).perturb.size() == 2);
+  CHECK(with({{"/perturb/-", slow}, {"/perturb/-", R"({ "jitter": 0.1 })"}, {"/perturb/0/rank", "4"}}).perturb.size() ==
+        2);
   CHECK(with({{"/perturb/-", slow}, {"/perturb/0/rank", "4"}}).perturb[0].index == 4);
   CHECK(with({{"/perturb/-/jitter", "0.1"}}).perturb[0].target == PerturbTarget::jitter);
-  const std::string hint = "  hint: --set '/perturb/-=...' appends an entry, --set '/perturb=[...]' gives the whole list\n";
-  CHECK(error_with({{"/perturb/0", "{}"}}) == "--set /perturb/0={}: error: /perturb/0: /perturb is an empty list\n" + hint);
+  const std::string hint =
+      "  hint: --set '/perturb/-=...' appends an entry, --set '/perturb=[...]' gives the whole list\n";
+  CHECK(error_with({{"/perturb/0", "{}"}}) ==
+        "--set /perturb/0={}: error: /perturb/0: /perturb is an empty list\n" + hint);
   CHECK(error_with({{"/perturb/-", slow}, {"/perturb/1", "{}"}}) ==
         "--set /perturb/1={}: error: /perturb/1: /perturb ends at entry 0\n" + hint);
   CHECK(error_with({{"/perturb/-", slow}, {"/perturb/first", "{}"}}) ==
@@ -173,17 +185,20 @@ TEST_CASE("A list is given whole, appended to, or changed at an entry that is th
 TEST_CASE("A mistake in what an override made on its way is that override's") {
   const TestLibrary library;
   CHECK(error_with({{"/perturb/-", R"({ "rank": 99, "compute_time": 2 })"}}) ==
-        "--set /perturb/-={ \"rank\": 99, \"compute_time\": 2 }: error: /perturb/0/rank: 99 is beyond the last of the 16 ranks\n");
+        "--set /perturb/-={ \"rank\": 99, \"compute_time\": 2 }: error: /perturb/0/rank: 99 is beyond the last of the "
+        "16 ranks\n");
   CHECK(error_with({{"/seed/x", "1"}}) == "--set /seed/x=1: error: /seed: expected an integer (is an object)\n");
   CHECK(error_with({{"/overlap/-", "1"}}) == "--set /overlap/-=1: error: /overlap: expected an object (is an array)\n");
   // A name that became a base stands in the file.
-  CHECK(error_with({{"/cluster/node/base", "toy-9"}}).find("--set /cluster/node/base=toy-9: error: /cluster/node/base: ") == 0);
+  CHECK(error_with({{"/cluster/node/base", "toy-9"}})
+            .find("--set /cluster/node/base=toy-9: error: /cluster/node/base: ") == 0);
 }
 
 TEST_CASE("Mistakes name the option that gave the value") {
   const TestLibrary library;
   CHECK(error_with({{"/seed", "x", "--vary"}}) == "--vary /seed=x: error: /seed: expected an integer (is a string)\n");
-  CHECK(error_with({{"/perturb/0", "{}", "--vary"}}).find("hint: --vary '/perturb/-=...' appends") != std::string::npos);
+  CHECK(error_with({{"/perturb/0", "{}", "--vary"}}).find("hint: --vary '/perturb/-=...' appends") !=
+        std::string::npos);
 }
 
 TEST_CASE("Perturbations name one target") {
@@ -206,8 +221,9 @@ TEST_CASE("Perturbations name one target") {
 
 TEST_CASE("Fixed costs and published results are kept") {
   const TestLibrary library;
-  const Scenario s = with({{"/cost", R"({ "kind": "fixed", "forward": "1 ms", "backward_data": "2 ms", "backward_weight": 0 })"},
-                           {"/published", R"({ "step_time_s": 1.5, "mfu": 0.4, "source": "a table" })"}});
+  const Scenario s =
+      with({{"/cost", R"({ "kind": "fixed", "forward": "1 ms", "backward_data": "2 ms", "backward_weight": 0 })"},
+            {"/published", R"({ "step_time_s": 1.5, "mfu": 0.4, "source": "a table" })"}});
   CHECK(s.cost.kind == CostKind::fixed);
   CHECK(s.cost.forward_s == Approx(1e-3));
   CHECK(s.cost.backward_data_s == Approx(2e-3));
@@ -244,12 +260,13 @@ TEST_CASE("The inputs are listed once each with their hashes") {
 
 TEST_CASE("A resolved scenario is a scenario that resolves to itself") {
   const TestLibrary library;
-  const Scenario s = with({{"/perturb", R"([ { "link": "intra", "rank": 5, "bandwidth": 0.5 }, { "jitter": 0.02 } ])"},
-                           {"/cost", R"({ "kind": "fixed", "forward": "1 ms", "backward_data": "2 ms", "backward_weight": 0 })"},
-                           {"/published", R"({ "step_time_s": 1.5, "source": "a table" })"},
-                           {"/layout/language/stages", "[ 11, 13 ]"},
-                           {"/collectives/mesh", "one-link"},
-                           {"/host/issue", "7 us"}});
+  const Scenario s =
+      with({{"/perturb", R"([ { "link": "intra", "rank": 5, "bandwidth": 0.5 }, { "jitter": 0.02 } ])"},
+            {"/cost", R"({ "kind": "fixed", "forward": "1 ms", "backward_data": "2 ms", "backward_weight": 0 })"},
+            {"/published", R"({ "step_time_s": 1.5, "source": "a table" })"},
+            {"/layout/language/stages", "[ 11, 13 ]"},
+            {"/collectives/mesh", "one-link"},
+            {"/host/issue", "7 us"}});
   const Scenario again = read(s.resolved_json);
   CHECK(again.resolved_json == s.resolved_json);
   CHECK(again.layout_by_module[0].stages == std::vector<int>{11, 13});

@@ -75,8 +75,7 @@ TEST_CASE("both ends of a pair have its messages in the same order, each once") 
               }
               // Every micro-batch crosses every boundary between virtual stages, once each way.
               const int boundaries = stages * chunks - 1;
-              CHECK(sent ==
-                    static_cast<std::size_t>((forward_only ? 1 : 2) * boundaries * shape.micro_batches));
+              CHECK(sent == static_cast<std::size_t>((forward_only ? 1 : 2) * boundaries * shape.micro_batches));
             }
           }
         }

@@ -55,12 +55,12 @@ TEST_CASE("1F1B batches what meets in the steady state") {
   for (const Action& a : actions) {
     if (a.kind == ActionKind::exchange) exchanges.push_back(transfers(a));
   }
-  CHECK(exchanges == std::vector<std::string>{
-                         "receive forward 0;", "send forward 0;", "receive forward 1;",
-                         "send forward 1;receive backward 0;", "send backward 0;receive forward 2;",
-                         "send forward 2;receive backward 1;", "send backward 1;receive forward 3;",
-                         "send forward 3;receive backward 2;", "send backward 2;", "receive backward 3;",
-                         "send backward 3;"});
+  CHECK(exchanges ==
+        std::vector<std::string>{"receive forward 0;", "send forward 0;", "receive forward 1;",
+                                 "send forward 1;receive backward 0;", "send backward 0;receive forward 2;",
+                                 "send forward 2;receive backward 1;", "send backward 1;receive forward 3;",
+                                 "send forward 3;receive backward 2;", "send backward 2;", "receive backward 3;",
+                                 "send backward 3;"});
 }
 
 TEST_CASE("GPipe runs all forwards, then all backwards") {

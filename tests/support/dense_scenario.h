@@ -10,7 +10,7 @@ struct DenseOptions {
   ContextParallel cp;
   Folded tsp;
   Keep keep = Keep::nothing;
-  int layers_per_stage = 1;         // per virtual stage
+  int layers_per_stage = 1;  // per virtual stage
   int micro_batches = 1;
   std::int64_t micro = 1;
   bool sequence_parallel = false;

@@ -25,9 +25,7 @@ class Generator {
 
  private:
   int uniform(int first, int last) { return std::uniform_int_distribution<int>(first, last)(random_); }
-  double real(double first, double last) {
-    return std::uniform_real_distribution<double>(first, last)(random_);
-  }
+  double real(double first, double last) { return std::uniform_real_distribution<double>(first, last)(random_); }
   bool one_in(int n) { return uniform(1, n) == 1; }
 
   void make_grid() {
@@ -35,8 +33,7 @@ class Generator {
     const int dp = uniform(1, 3);
     stages_ = uniform(1, 4);
     const char* orders[] = {"tp-dp-pp", "dp-tp-pp", "tp-pp-dp", "pp-dp-tp"};
-    builder_.program().grids.emplace_back(Degrees{.tp = tp, .dp = dp, .pp = stages_},
-                                          orders[uniform(0, 3)], 0);
+    builder_.program().grids.emplace_back(Degrees{.tp = tp, .dp = dp, .pp = stages_}, orders[uniform(0, 3)], 0);
     const ProcessGrid& grid = builder_.program().grids[0];
     ranks_ = grid.size();
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -53,8 +50,7 @@ class Generator {
     } else {
       communication_streams_.push_back(0);
       for (const StreamKind kind : {StreamKind::tensor, StreamKind::pipeline, StreamKind::data}) {
-        if (one_in(2) || communication_streams_.size() == 1)
-          communication_streams_.push_back(builder_.stream(kind));
+        if (one_in(2) || communication_streams_.size() == 1) communication_streams_.push_back(builder_.stream(kind));
       }
     }
     copy_stream_ = builder_.stream(StreamKind::copy_out);
@@ -109,19 +105,11 @@ class Generator {
 
   void append_event() {
     switch (uniform(1, 6)) {
-      case 1:
-        append_copy();
-        break;
+      case 1: append_copy(); break;
       case 2:
-      case 3:
-        append_collective();
-        break;
-      case 4:
-        append_batch();
-        break;
-      default:
-        append_kernel();
-        break;
+      case 3: append_collective(); break;
+      case 4: append_batch(); break;
+      default: append_kernel(); break;
     }
   }
 
@@ -153,8 +141,7 @@ class Generator {
   }
 
   void append_collective() {
-    const auto [group, stages] =
-        groups_[static_cast<std::size_t>(uniform(0, static_cast<int>(groups_.size()) - 1))];
+    const auto [group, stages] = groups_[static_cast<std::size_t>(uniform(0, static_cast<int>(groups_.size()) - 1))];
     const int first = stages == 1 ? uniform(0, stages_ - 1) : uniform(0, stages_ / stages - 1) * stages;
     OpSpec spec = spec_of(OpKind::all_reduce, communication_stream());
     spec.group = group;

@@ -17,9 +17,8 @@ namespace meshweave::testing {
 
 struct RandomProgramOptions {
   int most_events = 30;
-  bool one_communication_stream =
-      false;         // and at most one send and one receive per batch: no link is ever shared
-  bool host = true;  // some ops hold the host, issuing costs time
+  bool one_communication_stream = false;  // and at most one send and one receive per batch: no link is ever shared
+  bool host = true;                       // some ops hold the host, issuing costs time
 };
 
 // A program with all that a replay takes.

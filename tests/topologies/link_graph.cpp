@@ -1,7 +1,7 @@
 #include "topologies/link_graph.h"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 
 #include "topologies/shortest_route.h"
 
@@ -44,10 +44,8 @@ TEST_CASE("A route names the links between two ranks", "[topologies]") {
   const LinkGraph graph(cluster_of(NodeFabric::nvswitch, 6, true, 2));
   CHECK(names_of(graph, graph.route(0, 3)) == "gpu0 up, gpu3 down");
   CHECK(names_of(graph, graph.route(1, 5)) == "gpu1 nic up, gpu5 nic down");
-  CHECK(names_of(graph, graph.route(1, 9)) ==
-        "gpu1 nic up, rail1 pod0 uplink, rail1 pod1 downlink, gpu9 nic down");
-  CHECK(names_of(graph, graph.route(0, 5)) ==
-        "gpu0 nic up, rail0 pod0 uplink, rail1 pod0 downlink, gpu5 nic down");
+  CHECK(names_of(graph, graph.route(1, 9)) == "gpu1 nic up, rail1 pod0 uplink, rail1 pod1 downlink, gpu9 nic down");
+  CHECK(names_of(graph, graph.route(0, 5)) == "gpu0 nic up, rail0 pod0 uplink, rail1 pod0 downlink, gpu5 nic down");
   CHECK(graph.route(7, 7).empty());
 }
 

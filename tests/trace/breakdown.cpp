@@ -1,7 +1,6 @@
 #include "sim/trace/breakdown.h"
 
 #include <catch2/catch.hpp>
-
 #include <random>
 
 #include "tests/trace/small_trace.h"
@@ -26,8 +25,8 @@ namespace {
 
 // A rank of compute stream 0, communication stream 1 and copy stream 2.
 Breakdown of(const std::vector<LaneOp>& ops, double begin, double step) {
-  return break_down(ops.size(), 3, ns(begin), ns(step), [&](std::size_t i) { return ops[i]; },
-                    [](std::size_t, Picoseconds) {});
+  return break_down(
+      ops.size(), 3, ns(begin), ns(step), [&](std::size_t i) { return ops[i]; }, [](std::size_t, Picoseconds) {});
 }
 
 LaneOp lane(std::uint8_t stream, double start, double transfer, double end, std::int64_t cause, Release release) {
@@ -52,9 +51,9 @@ TEST_CASE("Idle time until the host issues the op is host-bound") {
 
 TEST_CASE("A host that was held by a communication passes the question on to it") {
   // The norm's all-reduce (launched at 4, all there at 5, ended at 8) held the host, which issued the next at 9.
-  const Breakdown b = of({lane(0, 0, 0, 4, -1, Release::none), lane(1, 4, 5, 8, 0, Release::wait),
-                          lane(0, 9, 9, 10, 1, Release::host)},
-                         0, 10);
+  const Breakdown b =
+      of({lane(0, 0, 0, 4, -1, Release::none), lane(1, 4, 5, 8, 0, Release::wait), lane(0, 9, 9, 10, 1, Release::host)},
+         0, 10);
   CHECK(b.compute == ns(5));
   CHECK(b.bubble == ns(1));
   CHECK(b.exposed[1] == ns(3));
@@ -76,10 +75,9 @@ TEST_CASE("Communications in a row are classified one by one, copies count as co
 }
 
 TEST_CASE("A transfer that began behind compute is exposed only where the stream is idle") {
-  const Breakdown b =
-      of({lane(0, 0, 0, 2, -1, Release::none), lane(1, 2, 2, 9, 0, Release::wait), lane(0, 2, 2, 6, 0, Release::stream),
-          lane(0, 9, 9, 10, 1, Release::wait)},
-         0, 10);
+  const Breakdown b = of({lane(0, 0, 0, 2, -1, Release::none), lane(1, 2, 2, 9, 0, Release::wait),
+                          lane(0, 2, 2, 6, 0, Release::stream), lane(0, 9, 9, 10, 1, Release::wait)},
+                         0, 10);
   CHECK(b.compute == ns(7));
   CHECK(b.exposed[1] == ns(3));
   CHECK(b.total() == ns(10));

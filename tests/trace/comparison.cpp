@@ -1,7 +1,6 @@
 #include "sim/trace/comparison.h"
 
 #include <catch2/catch.hpp>
-
 #include <random>
 
 #include "sim/base/error.h"
@@ -99,7 +98,8 @@ TEST_CASE("A matmul that takes longer everywhere is the part that changes, and t
     s.transfer = s.op == 0 ? s.start : s.transfer + ns(8);
     s.end += ns(8);
   }
-  const std::vector<PartChange> changes = compare_parts(step_parts(two_ranks()).mean.parts, step_parts(slow).mean.parts);
+  const std::vector<PartChange> changes =
+      compare_parts(step_parts(two_ranks()).mean.parts, step_parts(slow).mean.parts);
   CHECK(changes.front().key == PartKey{PartKind::compute, "matmul", ""});
   CHECK(changes.front().change() == ns(8));
   CHECK(total(changes) == ns(8));
@@ -108,7 +108,8 @@ TEST_CASE("A matmul that takes longer everywhere is the part that changes, and t
 
 TEST_CASE("Parts of one side only count from nothing, the largest change first") {
   const std::vector<StepPart> a{{{PartKind::bubble, "", ""}, ns(15)}, {{PartKind::compute, "matmul", ""}, ns(20)}};
-  const std::vector<StepPart> b{{{PartKind::compute, "matmul", ""}, ns(22)}, {{PartKind::recompute, "matmul", ""}, ns(2)}};
+  const std::vector<StepPart> b{{{PartKind::compute, "matmul", ""}, ns(22)},
+                                {{PartKind::recompute, "matmul", ""}, ns(2)}};
   const std::vector<PartChange> changes = compare_parts(a, b);
   REQUIRE(changes.size() == 3);
   CHECK(changes[0].key.part == PartKind::bubble);

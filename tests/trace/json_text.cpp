@@ -1,7 +1,6 @@
 #include "sim/trace/json_text.h"
 
 #include <catch2/catch.hpp>
-
 #include <limits>
 
 using meshweave::JsonText;

@@ -1,11 +1,7 @@
-#include "sim/trace/trace_reader.h"
-#include "sim/trace/trace_writer.h"
-
-#include <catch2/catch.hpp>
-
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +10,8 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/trace/trace_reader.h"
+#include "sim/trace/trace_writer.h"
 #include "tests/trace/small_trace.h"
 
 using namespace meshweave;
@@ -123,7 +121,8 @@ TEST_CASE("What was emulated reads back") {
 TEST_CASE("A compressed file reads back like a plain one, and is the same each time") {
   const TemporaryFolder folder;
   const Trace trace = two_ranks();
-  const std::string plain = folder.path / "a.json", packed = folder.path / "a.json.gz", again = folder.path / "b.json.gz";
+  const std::string plain = folder.path / "a.json", packed = folder.path / "a.json.gz",
+                    again = folder.path / "b.json.gz";
   write_trace(trace, plain);
   write_trace(trace, packed);
   write_trace(trace, again);

@@ -158,10 +158,11 @@ Cluster fit(Cluster cluster, const std::vector<Sample>& samples) {
 
 void print_constants(const Cluster& cluster) {
   for (const CollectiveCurve& c : cluster.node.collectives.curves) {
-    fmt::print("  {} {}: base {:.2f} us, intra_hop {:.3f} us, nic_hop {:.2f} us, efficiency {:.3f} intra {:.3f} nic, "
-               "pipeline {:.0f} kB\n",
-               name_of(c.algorithm), name_of(c.protocol), c.base_s * 1e6, c.intra_hop_s * 1e6, c.nic_hop_s * 1e6,
-               c.intra_efficiency, c.nic_efficiency, c.pipeline_bytes * 1e-3);
+    fmt::print(
+        "  {} {}: base {:.2f} us, intra_hop {:.3f} us, nic_hop {:.2f} us, efficiency {:.3f} intra {:.3f} nic, "
+        "pipeline {:.0f} kB\n",
+        name_of(c.algorithm), name_of(c.protocol), c.base_s * 1e6, c.intra_hop_s * 1e6, c.nic_hop_s * 1e6,
+        c.intra_efficiency, c.nic_efficiency, c.pipeline_bytes * 1e-3);
   }
 }
 

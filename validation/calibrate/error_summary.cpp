@@ -32,8 +32,8 @@ double ErrorSummary::mean() const {
 double ErrorSummary::bias() const { return percentile_of(ratios_, 0.5); }
 
 std::string ErrorSummary::text() const {
-  return fmt::format("{} rows: median {:.1f} %, mean {:.1f} %, 90 % within {:.1f} %, predicted/measured {:.2f}", count(),
-                     100 * median(), 100 * mean(), 100 * percentile(0.9), bias());
+  return fmt::format("{} rows: median {:.1f} %, mean {:.1f} %, 90 % within {:.1f} %, predicted/measured {:.2f}",
+                     count(), 100 * median(), 100 * mean(), 100 * percentile(0.9), bias());
 }
 
 }  // namespace meshweave::calibrate

@@ -1,6 +1,6 @@
 // calibrate MODEL ENTRY KEY TABLE… [--fit]: judges, or fits, the constants of a catalog entry on measured tables.
-// ENTRY is a device (matmul, attention, attention-backward, memory) or NODE+FABRIC (collectives); KEY selects the rows of
-// one device or backend in tables of several. Developers run it; the tool itself does not need it.
+// ENTRY is a device (matmul, attention, attention-backward, memory) or NODE+FABRIC (collectives); KEY selects the rows
+// of one device or backend in tables of several. Developers run it; the tool itself does not need it.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -25,8 +25,7 @@ Cluster read_cluster(const std::string& entry) {
 }
 
 // False when there is no such model.
-bool calibrate(const std::string& model, const std::string& entry, const std::string& key,
-               const FitRequest& request) {
+bool calibrate(const std::string& model, const std::string& entry, const std::string& key, const FitRequest& request) {
   if (model == "matmul") {
     calibrate_matmul(read_device(entry), request, key);
   } else if (model == "attention") {

@@ -28,8 +28,8 @@ class RouteZone : public kernel::routing::NetZoneImpl {
   }
   void set_route(const std::vector<std::uint32_t>& route) { route_ = &route; }
 
-  void get_local_route(const kernel::routing::NetPoint*, const kernel::routing::NetPoint*,
-                       kernel::routing::Route* into, double*) override {
+  void get_local_route(const kernel::routing::NetPoint*, const kernel::routing::NetPoint*, kernel::routing::Route* into,
+                       double*) override {
     for (const std::uint32_t link : *route_) into->link_list_.push_back(links_[link]);
   }
   void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,
@@ -80,9 +80,7 @@ class SimgridFlowSolver final : public FlowSolver {
   // The payload of a communication is a whole number of bytes; its action takes the exact one, and the cap.
   void start(std::uint32_t flow, const std::vector<std::uint32_t>& links, double bytes, double cap) override {
     zone_->set_route(links);
-    s4u::Comm::sendto_init(source_, destination_)
-        ->set_payload_size(static_cast<std::uint64_t>(bytes) + 1)
-        ->detach();
+    s4u::Comm::sendto_init(source_, destination_)->set_payload_size(static_cast<std::uint64_t>(bytes) + 1)->detach();
     kernel::resource::Action& action = network_->get_started_action_set()->back();
     action.set_cost(bytes);
     action.set_remains(bytes);
