@@ -1,6 +1,6 @@
 // The libFuzzer target of the scenario reader. By hand:
 //   cmake --preset fuzz && cmake --build --preset fuzz --target fuzz_scenario
-//   build/fuzz/tests/fuzz/fuzz_scenario -max_len=4096 NEW_INPUTS tests/fuzz/seeds tests/scenario/bad
+//   build/fuzz/tests/fuzz/fuzz_scenario -max_len=4096 NEW_INPUTS tests/fuzz/seeds build/fuzz/tests/fuzz/broken
 #include <cstddef>
 #include <cstdint>
 

@@ -3,6 +3,7 @@
 
 #include "sim/base/random.h"
 #include "tests/fuzz/try_scenario.h"
+#include "tests/scenario/broken_cases.h"
 #include "tests/scenario/test_library.h"
 
 using namespace meshweave;
@@ -14,9 +15,13 @@ TEST_CASE("Seeds of the fuzz target hold its property") {
     INFO(file.path().string());
     CHECK(try_scenario(read_file(file.path())));
   }
-  for (const char* folder : {"/tests/scenario/bad", "/tests/scenario/library"})
-    for (const auto& file : std::filesystem::recursive_directory_iterator(std::string(MESHWEAVE_SOURCE_DIR) + folder))
-      if (file.is_regular_file()) CHECK_FALSE(try_scenario(read_file(file.path())));
+  for (const CaseFile& file : read_case_files())
+    for (const BrokenCase& entry : file.cases) {
+      INFO(entry.name);
+      CHECK_FALSE(try_scenario(entry.text));
+    }
+  for (const auto& file : std::filesystem::recursive_directory_iterator(MESHWEAVE_SOURCE_DIR "/tests/scenario/library"))
+    if (file.is_regular_file()) CHECK_FALSE(try_scenario(read_file(file.path())));
 }
 
 TEST_CASE("A scenario cut off anywhere is refused") {

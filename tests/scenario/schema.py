@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds the JSON Schema against the reader: both accept the shipped scenarios, both refuse the broken ones.
 
-tests/scenario/bad/form breaks the schema, tests/scenario/bad/sense keeps to it and is refused by the reader alone.
+Of the cases in tests/scenario/cases, those of the kind form break the schema; those of the kind sense keep to it and
+are refused by the reader alone.
 Exit code 77 means that Python's jsonschema is not there.
 """
 import argparse
@@ -11,6 +12,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import cases
 
 try:
     import jsonschema
@@ -23,10 +26,10 @@ root = tests.parent.parent
 library = {**os.environ, "MESHWEAVE_DATA": str(tests / "library")}
 
 
-def load(path):
-    """The document of a file with // and /* */ comments outside of strings."""
+def load(text):
+    """The document of a text with // and /* */ comments outside of strings."""
     token = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-    text = token.sub(lambda m: m.group() if m.group().startswith('"') else " ", path.read_text())
+    text = token.sub(lambda m: m.group() if m.group().startswith('"') else " ", text)
     return json.loads(text)
 
 
@@ -42,15 +45,15 @@ def main():
     binary = parser.parse_args().binary
     failures = []
 
-    def expect(path, validator, accepted):
-        error = next(validator.iter_errors(load(path)), None)
+    def expect(name, text, validator, accepted):
+        error = next(validator.iter_errors(load(text)), None)
         if (error is None) != accepted:
-            failures.append(f"{path}: {error.message[:200] if error else 'is accepted by the schema'}")
+            failures.append(f"{name}: {error.message[:200] if error else 'is accepted by the schema'}")
 
     shipped = validator_of(binary, dict(os.environ))
     scenarios = [p for p in sorted((root / "scenarios").rglob("*.json")) if "schema" not in p.parts[-2:-1]]
     for path in scenarios:
-        expect(path, shipped, True)
+        expect(path, path.read_text(), shipped, True)
         resolved = subprocess.run([binary, "check", str(path)], capture_output=True, text=True)
         if resolved.returncode != 0:
             failures.append(f"{path}: the reader refuses it: {resolved.stderr}")
@@ -58,12 +61,12 @@ def main():
             failures.append(f"{path}: resolved: {error.message[:200]}")
 
     toy = validator_of(binary, library)
-    for folder, accepted in (("form", False), ("sense", True)):
-        for path in sorted((tests / "bad" / folder).glob("*.json")):
-            expect(path, toy, accepted)
+    for kind, name, text in cases.broken_cases():
+        if kind != "text":
+            expect(f"case {name}", text.decode(), toy, kind == "sense")
 
     for path in sorted((tests.parent / "fuzz" / "seeds").glob("*.json")):
-        expect(path, toy, True)
+        expect(path, path.read_text(), toy, True)
 
     print("\n".join(failures) or f"{len(scenarios)} scenarios and the broken ones agree")
     return 1 if failures else 0
