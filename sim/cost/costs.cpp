@@ -134,7 +134,7 @@ CostOrigin collective_origin(const Program& program, const Scenario& scenario, c
   const Cluster& cluster = scenario.cluster;
   const MeshLinks mesh = scenario.collectives.mesh;
   const Group& group = program.groups[spec.group];
-  const ProcessGrid& grid = program.grids[group.module];
+  const ProcessGrid& grid = program.grids[group.grid];
   const std::vector<int> members = grid.group(grid.offset(), group.patterns);
   const Placement placement = placement_of(cluster, members);
   const double payload = payload_of(program, spec);
@@ -158,7 +158,7 @@ TransferCost slowest_message(const Program& program, const Cluster& cluster, con
         std::find_if(body.ops.begin(), body.ops.end(), [&](const Op& each) { return &program.spec(each) == &spec; });
     if (op == body.ops.end()) continue;
     for (const Message& message : program.messages(body, *op)) {
-      const int peer = program.peer_rank(rank, program.peers[message.peer]);
+      const int peer = program.peer_rank(rank, message.peer);
       const TransferCost cost =
           message_cost(cluster, bytes, message.send ? rank : peer, message.send ? peer : rank, spec.attributes.stripes);
       const double seconds = transfer_seconds(cluster, cost);

@@ -162,7 +162,7 @@ class Diagnosis {
 
   // The sum over the ranks of a partial sum, when the last of them has made it.
   std::optional<std::vector<double>> sum_of_partials(const OpCall& call, std::uint32_t tensor, AxisMask partial) {
-    const ProcessGrid& grid = program_.grids[program_.tensor_spec(body_of(call.rank), tensor).module];
+    const ProcessGrid& grid = program_.grids[program_.tensor_spec(body_of(call.rank), tensor).grid];
     Coordinates at = grid.coordinates(call.rank);
     int members = 1;
     for (std::size_t a = 0; a < axis_count; ++a) {

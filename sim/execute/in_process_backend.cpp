@@ -87,7 +87,7 @@ void InProcessBackend<T>::initialise(int rank) {
   for (const ParameterViews& p : body.parameters) {
     const Geometry at = geometry_of(program_, body, rank, p.weight);
     const std::int64_t columns = at.spec->rank > 1 ? at.whole[1] : 0;
-    const std::uint64_t key = synthetic_key(at.spec->name, at.spec->module, body.tensors[p.weight].layer);
+    const std::uint64_t key = synthetic_key(at.spec->name, p.module, body.tensors[p.weight].layer);
     const bool is_bias = ends_with(at.spec->name, ".bias");
     T* values = first_element(rank, p.weight, at);
     for (std::int64_t e = 0; e < at.spec->elements(); ++e) {
@@ -170,13 +170,14 @@ void InProcessBackend<T>::compute(const OpCall& call) {
   const Op& op = body.ops[call.op];
   KernelCall<T> kernel;
   kernel.spec = &program_.spec(op);
-  kernel.coordinates = program_.grids[kernel.spec->module].coordinates(call.rank);
   kernel.step = call.step;
   kernel.layer = op.layer;
   kernel.micro_batch = op.micro_batch;
   kernel.seed = settings_.seed;
   const auto reads = program_.reads(body, op);
   const auto writes = program_.writes(body, op);
+  if (!writes.empty())
+    kernel.coordinates = program_.grids[program_.tensor_spec(body, writes[0]).grid].coordinates(call.rank);
   std::vector<std::vector<T>> apart;  // chunks, whose rows do not follow each other
   apart.reserve(reads.size() + writes.size());
   const auto operand = [&](std::uint32_t tensor) {
@@ -236,7 +237,7 @@ void InProcessBackend<T>::announce(const OpCall& call) {
   const auto messages = program_.messages(body, op);
   open_messages_[{call.rank, call.op}] = static_cast<int>(messages.size());
   for (const Message& m : messages) {
-    const int peer = program_.peer_rank(call.rank, program_.peers[m.peer]);
+    const int peer = program_.peer_rank(call.rank, m.peer);
     const MessageKey key = m.send ? MessageKey{call.rank, peer, m.tag} : MessageKey{peer, call.rank, m.tag};
     auto& others = m.send ? receivers_ : senders_;
     const MessageEnd own{call, m.tensor};

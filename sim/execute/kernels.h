@@ -34,7 +34,7 @@ struct Operand {
 template <class T>
 struct KernelCall {
   const OpSpec* spec = nullptr;
-  Coordinates coordinates{};  // of the rank in the op's grid
+  Coordinates coordinates{};  // of the rank in the grid of the first written operand
   int step = 0;               // training step, from 0
   int layer = -1;
   int micro_batch = -1;

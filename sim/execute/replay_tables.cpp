@@ -60,8 +60,7 @@ bool contains(const std::vector<std::uint8_t>& set, std::uint8_t value) {
 std::vector<std::uint8_t> peers_to(const Program& program, int rank, int other) {
   std::vector<std::uint8_t> result;
   for (std::size_t p = 0; p < program.peers.size(); ++p) {
-    if (!program.grids[program.peers[p].module].contains(rank)) continue;
-    if (program.peer_rank(rank, program.peers[p]) == other) result.push_back(static_cast<std::uint8_t>(p));
+    if (program.peer_rank(rank, p) == other) result.push_back(static_cast<std::uint8_t>(p));
   }
   return result;
 }
@@ -164,7 +163,7 @@ void ReplayTables::add_peers(const ReplayInput& input) {
     for (std::size_t p = 0; p < peer_count_; ++p) {
       if (!used[p]) continue;
       const int own_rank = rank(player);
-      const int other_rank = program.peer_rank(own_rank, program.peers[p]);
+      const int other_rank = program.peer_rank(own_rank, p);
       PeerEntry& entry = peers_[player * peer_count_ + p];
       entry.rank = other_rank;
       entry.player = input.classes->class_of[static_cast<std::size_t>(other_rank)];

@@ -32,14 +32,15 @@ Plan make_plan(const Scenario& scenario) {
     const ModuleLayout& layout = scenario.layout_by_module[module];
     ModulePlan p{module,
                  ProcessGrid(degrees_of(layout), grid_order(layout.order), layout.rank_offset),
+                 Placement::interleaved(layout.pp, layout.vpp),
                  {},
                  scenario.micro_batches(module)};
     int layer = 0;
     for (std::size_t g = 0; g < layout.stages.size(); ++g) {
-      p.stages.push_back({layer, layout.stages[g], g == 0, g + 1 == layout.stages.size()});
+      p.stages.push_back({{{module, layer, layout.stages[g], g == 0, g + 1 == layout.stages.size()}}});
       layer += layout.stages[g];
     }
-    ensure(static_cast<int>(p.stages.size()) == layout.pp * layout.vpp, "stages do not fit pp and vpp");
+    ensure(static_cast<int>(p.stages.size()) == p.placement.stages(), "stages do not fit pp and vpp");
     plan.modules.push_back(std::move(p));
   }
   return plan;

@@ -72,6 +72,16 @@ std::vector<int> ProcessGrid::group(int rank, const std::vector<AxisPattern>& pa
   return members;
 }
 
+std::int64_t ProcessGrid::index_along(int rank, const std::vector<AxisPattern>& patterns) const {
+  std::int64_t index = 0;
+  std::int64_t inner = 1;
+  for (const AxisPattern& p : patterns) {
+    index += coordinate(rank, p.axis) / p.stride % p.count * inner;
+    inner *= p.count;
+  }
+  return index;
+}
+
 std::string ProcessGrid::label(int rank) const {
   std::string out;
   for (int a = 0; a < axis_count; ++a) {

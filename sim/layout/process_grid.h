@@ -45,6 +45,8 @@ class ProcessGrid {
   // `order` must name every axis of degree > 1, each once ("tp-cp-ep-dp-pp"); else bug(): the reader checks it.
   ProcessGrid(const Degrees& degrees, std::string_view order, int offset);
 
+  bool operator==(const ProcessGrid&) const = default;
+
   int size() const { return size_; }
   int offset() const { return offset_; }
   int degree(Axis axis) const { return degrees_[static_cast<std::size_t>(axis)]; }
@@ -56,6 +58,8 @@ class ProcessGrid {
   // Members of `rank`'s group, ascending along the patterns (the first pattern varies fastest); empty when the
   // rank is in none (a middle stage has no partner among first and last).
   std::vector<int> group(int rank, const std::vector<AxisPattern>& patterns) const;
+  // The rank's position among the members of its group: 0 for the first, the first pattern varies fastest.
+  std::int64_t index_along(int rank, const std::vector<AxisPattern>& patterns) const;
   // "tp0 dp3 pp1": the axes of degree > 1.
   std::string label(int rank) const;
 

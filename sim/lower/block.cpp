@@ -7,7 +7,7 @@
 namespace meshweave {
 
 TensorSpec make_spec(std::string name, const std::vector<Dimension>& dimensions, DType dtype, AxisMask partial,
-                     std::uint8_t module) {
+                     std::uint16_t grid) {
   ensure(dimensions.size() <= max_dimensions, "too many dimensions");
   TensorSpec spec;
   spec.name = std::move(name);
@@ -15,7 +15,7 @@ TensorSpec make_spec(std::string name, const std::vector<Dimension>& dimensions,
   spec.rank = static_cast<std::uint8_t>(dimensions.size());
   spec.dtype = dtype;
   spec.partial = partial;
-  spec.module = module;
+  spec.grid = grid;
   return spec;
 }
 
@@ -37,7 +37,7 @@ Value BlockRecorder::parameter(std::string name, std::vector<Dimension> dimensio
                                const std::array<std::int64_t, 3>& packed) {
   Parameter p;
   p.name = std::move(name);
-  p.spec = make_spec(p.name, dimensions, context_.scenario->precision.parameters, 0, context_.module);
+  p.spec = make_spec(p.name, dimensions, context_.scenario->precision.parameters, 0, context_.grid);
   p.spec.packed = packed;
   p.tied = tied;
   BlockValue value;
@@ -52,7 +52,7 @@ Value BlockRecorder::parameter(std::string name, std::vector<Dimension> dimensio
 Value BlockRecorder::local(std::string name, std::vector<Dimension> dimensions, DType dtype, AxisMask partial,
                            Category category) {
   BlockValue value;
-  value.spec = make_spec(std::move(name), dimensions, dtype, partial, context_.module);
+  value.spec = make_spec(std::move(name), dimensions, dtype, partial, context_.grid);
   value.category = category;
   return add(std::move(value));
 }

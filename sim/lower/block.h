@@ -134,7 +134,7 @@ BlockOp ring_hop(const ModuleContext& context, Phase phase, std::string label, s
                  std::vector<Value> sent, std::vector<Value> received, const OpAttributes& attributes);
 
 TensorSpec make_spec(std::string name, const std::vector<Dimension>& dimensions, DType dtype, AxisMask partial,
-                     std::uint8_t module);
+                     std::uint16_t grid);
 
 // Drops secondary outputs that nothing reads, and interns all specs.
 void finish(ProgramBuilder& builder, Block& block);

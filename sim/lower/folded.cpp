@@ -109,7 +109,7 @@ class FoldedAttention {
     const bool last = owner + 1 == c_.tsp();
     BlockValue value;
     value.spec = make_spec(last ? "projection" : fmt::format("projection of {} owners", owner + 1),
-                           c_.tokens({{c_.shape().hidden, 0}}), c_.activation_type(), 0, c_.module);
+                           c_.tokens({{c_.shape().hidden, 0}}), c_.activation_type(), 0, c_.grid);
     value.alias = sum;
     const Value total = r_.add(std::move(value));
     matmul(r_, "projection", context, {step.projection, no_value}, {total}, sum);
@@ -358,7 +358,7 @@ Value folded_mlp(BlockRecorder& r, Value x) {
     r.op(OpKind::activation, "activation", {widened}, {activated}, attributes);
     BlockValue value;
     value.spec = make_spec(step + 1 == length ? "fc2" : fmt::format("fc2 of {} shards", step + 1),
-                           c.tokens({{s.hidden, 0}}), c.activation_type(), 0, c.module);
+                           c.tokens({{s.hidden, 0}}), c.activation_type(), 0, c.grid);
     value.alias = sum;
     const Value total = r.add(std::move(value));
     matmul(r, "fc2", activated, {shard[1], no_value}, {total}, sum);

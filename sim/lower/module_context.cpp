@@ -57,6 +57,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
   c.scenario = &scenario;
   c.plan = &plan;
   c.module = static_cast<std::uint8_t>(plan.module);
+  c.grid = builder.grid(plan.grid);
   const auto axis = [&](Axis a) { return plan.grid.degree(a) > 1 ? mask_of(a) : AxisMask{0}; };
   c.tp_axis = axis(Axis::tp);
   c.tsp_axis = axis(Axis::tsp);
@@ -66,7 +67,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
   c.sequence_axes = static_cast<AxisMask>(context_axes | c.tsp_axis);
   c.data_axes = static_cast<AxisMask>(context_axes | c.dp_axis);
   const auto group = [&](Axis a) {
-    return builder.group({std::string(name_of(a)), c.module, {{a, 1, plan.grid.degree(a)}}});
+    return builder.group({std::string(name_of(a)), c.grid, {{a, 1, plan.grid.degree(a)}}});
   };
   if (c.tp() > 1) {
     c.tp_group = group(Axis::tp);
@@ -77,8 +78,8 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
   if (c.ring() > 1) {
     const Axis ring = c.tsp() > 1 ? Axis::tsp : Axis::cp;
     c.sequence_group = group(ring);
-    c.next_in_ring = builder.peer({c.module, ring, 1});
-    c.previous_in_ring = builder.peer({c.module, ring, -1});
+    c.next_in_ring = builder.peer(peer_along(plan.grid, ring, 1));
+    c.previous_in_ring = builder.peer(peer_along(plan.grid, ring, -1));
   }
   if (c.tsp() > 1) c.weight_stream = builder.stream(StreamKind::tensor, "weights");
   if (c.pp_axis != 0) c.pipeline_stream = builder.stream(StreamKind::pipeline);

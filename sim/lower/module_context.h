@@ -11,7 +11,8 @@ namespace meshweave {
 struct ModuleContext {
   const Scenario* scenario = nullptr;
   const ModulePlan* plan = nullptr;
-  std::uint8_t module = 0;
+  std::uint8_t module = 0;  // vertex of the graph
+  std::uint16_t grid = 0;   // index into Program::grids
   // Masks are empty for axes of degree 1, so that nothing is sharded or partial over them.
   AxisMask tp_axis = 0;
   AxisMask tsp_axis = 0;
@@ -62,6 +63,7 @@ struct ModuleContext {
 // them.
 std::vector<AxisPattern> whole_axes(const ModuleContext& context, AxisMask axes);
 
+// Adds the module's grid, groups, peers and streams to the program.
 ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, const ModulePlan& plan);
 
 }  // namespace meshweave

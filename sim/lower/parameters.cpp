@@ -27,19 +27,20 @@ ParameterStore::ParameterStore(const ModuleContext& context, ProgramBuilder& bui
   shards_ = sharded_ ? replicas / instances : 1;
   if (train_ && replicas > 1) {
     const char* name = context.data_axes == context.dp_axis ? "dp" : "dp cp";
-    dp_group_ = builder.group({name, context.module, all});
+    dp_group_ = builder.group({name, context.grid, all});
     if (sharded_) {
       shard_patterns_ = all;
       if (instances > 1) {
         shard_patterns_.back().count = dp / instances;  // dp is the last axis
-        instance_group_ = builder.group({"dp instances", context.module, {{Axis::dp, dp / instances, instances}}});
+        instance_group_ = builder.group({"dp instances", context.grid, {{Axis::dp, dp / instances, instances}}});
       }
       std::erase_if(shard_patterns_, [](const AxisPattern& p) { return p.count == 1; });
       shard_group_ =
-          instances == 1 ? dp_group_ : builder.group({std::string(name) + " shard", context.module, shard_patterns_});
+          instances == 1 ? dp_group_ : builder.group({std::string(name) + " shard", context.grid, shard_patterns_});
     }
   }
   for (const AxisPattern& p : shard_patterns_) shard_axes_ = static_cast<AxisMask>(shard_axes_ | mask_of(p.axis));
+  if (sharded_) own_shard_ = builder_.shard({context.grid, shard_patterns_});
   model_axis_ = static_cast<AxisMask>(context.tp_axis | context.tsp_axis);
   for (const Site& site : sites) {
     weights_.emplace_back(site.block->parameters.size());
@@ -100,8 +101,8 @@ std::uint32_t ParameterStore::flat(const Bucket& bucket, const std::string& name
                                    AxisMask partial, std::uint32_t storage, bool shard) {
   const AxisMask shards = shard ? shard_axes_ : AxisMask{0};
   const AxisMask axes = static_cast<AxisMask>(shards | (bucket.replicated ? AxisMask{0} : model_axis_));
-  const std::uint32_t spec = builder_.tensor_spec(make_spec(name, {{size, axes}}, dtype, partial, context_.module));
-  return builder_.view(body_, spec, storage, 0, {}, shards);
+  const std::uint32_t spec = builder_.tensor_spec(make_spec(name, {{size, axes}}, dtype, partial, context_.grid));
+  return builder_.view(body_, spec, storage, 0, {}, shard ? own_shard_ : no_shard);
 }
 
 void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vector<Site>& sites) {
@@ -162,7 +163,8 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
           builder_.view(body_, block.values[parameter.main_gradient].tensor_spec, gradient_storage,
                         offset * bytes_of(precision.main_gradients), where);
     }
-    body_.parameters.push_back({weights_[item.site][item.parameter], gradients_[item.site][item.parameter]});
+    body_.parameters.push_back(
+        {weights_[item.site][item.parameter], gradients_[item.site][item.parameter], context_.module});
     offset += parameter.spec.elements();
   }
   buckets_.push_back(std::move(bucket));
@@ -185,13 +187,13 @@ void ParameterStore::zero_gradients() {
 }
 
 std::uint32_t ParameterStore::collective(OpKind kind, const std::string& label, std::uint16_t group, std::uint32_t read,
-                                         TensorSpec written, AxisMask offset_axes, int chunk) {
+                                         TensorSpec written, std::uint16_t shard, int chunk) {
   OpSpec spec = op(kind, Phase::gradient_reduce, label);
   spec.stream = context_.data_stream;
   spec.group = group;
   const Tensor source = body_.tensors[read];
   const std::uint32_t result =
-      builder_.view(body_, builder_.tensor_spec(written), source.storage, source.offset, {}, offset_axes);
+      builder_.view(body_, builder_.tensor_spec(written), source.storage, source.offset, {}, shard);
   const std::uint32_t reads[] = {read};
   const std::uint32_t writes[] = {result};
   builder_.append(body_, spec, reads, writes, {-1, -1, static_cast<std::int16_t>(chunk)});
@@ -201,8 +203,8 @@ std::uint32_t ParameterStore::collective(OpKind kind, const std::string& label, 
 void ParameterStore::all_reduce(Bucket& bucket, const char* label, std::uint16_t group, AxisMask axes) {
   TensorSpec summed = builder_.program().tensor_spec(body_, bucket.reduced);
   summed.partial = without(summed.partial, axes);
-  const AxisMask offset_axes = body_.tensors[bucket.reduced].offset_axes;
-  bucket.reduced = collective(OpKind::all_reduce, label, group, bucket.reduced, summed, offset_axes, bucket.chunk);
+  const std::uint16_t shard = body_.tensors[bucket.reduced].shard;
+  bucket.reduced = collective(OpKind::all_reduce, label, group, bucket.reduced, summed, shard, bucket.chunk);
 }
 
 void ParameterStore::reduce(std::size_t index) {
@@ -222,7 +224,7 @@ void ParameterStore::reduce(std::size_t index) {
     shard.partial = without(shard.partial, instance_group_ == no_group ? context_.data_axes
                                                                        : without(context_.data_axes, context_.dp_axis));
     bucket.reduced = collective(OpKind::reduce_scatter, "gradient reduce-scatter", shard_group_, bucket.reduced, shard,
-                                shard_axes_, bucket.chunk);
+                                own_shard_, bucket.chunk);
     if (instance_group_ != no_group) {
       all_reduce(bucket, "gradient all-reduce over instances", instance_group_, context_.dp_axis);
     }
@@ -236,7 +238,7 @@ void ParameterStore::reduce_tied() {
   const int stages = context_.plan->grid.degree(Axis::pp);
   for (Bucket& bucket : buckets_) {
     if (!bucket.tied) continue;
-    const std::uint16_t group = builder_.group({"embedding", context_.module, {{Axis::pp, stages - 1, 2}}});
+    const std::uint16_t group = builder_.group({"embedding", context_.grid, {{Axis::pp, stages - 1, 2}}});
     all_reduce(bucket, "tied embedding gradient all-reduce", group, context_.pp_axis);
   }
 }
@@ -247,10 +249,10 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
   for (const Bucket& bucket : buckets_) {
     if (!bucket.tied || count_tied) reads.push_back(bucket.reduced);
   }
-  Group group{"norm", context_.module, whole_axes(context_, model_axis_)};
+  Group group{"norm", context_.grid, whole_axes(context_, model_axis_)};
   group.patterns.insert(group.patterns.end(), shard_patterns_.begin(), shard_patterns_.end());
   for (const AxisPattern& p : whole_axes(context_, context_.pp_axis)) group.patterns.push_back(p);
-  TensorSpec spec = make_spec("gradient norm²", {{1, 0}}, DType::fp32, group.axes(), context_.module);
+  TensorSpec spec = make_spec("gradient norm²", {{1, 0}}, DType::fp32, group.axes(), context_.grid);
   const std::uint32_t own = builder_.transient(body_, builder_.tensor_spec(spec), Category::workspace, {});
   OpSpec norm = op(OpKind::gradient_norm, Phase::optimizer, "gradient norm");
   norm.sync = group.patterns.empty();

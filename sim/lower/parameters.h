@@ -71,7 +71,7 @@ class ParameterStore {
                      std::uint32_t storage, bool shard);
   // Appends an in-place collective; returns the tensor that views its result.
   std::uint32_t collective(OpKind kind, const std::string& label, std::uint16_t group, std::uint32_t read,
-                           TensorSpec written, AxisMask offset_axes, int chunk);
+                           TensorSpec written, std::uint16_t shard, int chunk);
   void all_reduce(Bucket& bucket, const char* label, std::uint16_t group, AxisMask axes);
   std::uint32_t gradient_norm(bool count_tied);
   OpSpec op(OpKind kind, Phase phase, const std::string& label) const;
@@ -85,6 +85,7 @@ class ParameterStore {
   AxisMask model_axis_ = 0;                  // tp or tsp, over which weights are sharded
   std::vector<AxisPattern> shard_patterns_;  // of an instance's ranks, when sharded
   AxisMask shard_axes_ = 0;                  // those along which there are several
+  std::uint16_t own_shard_ = no_shard;       // the rank's of every bucket, when sharded
   std::uint16_t dp_group_ = no_group;
   std::uint16_t shard_group_ = no_group;
   std::uint16_t instance_group_ = no_group;

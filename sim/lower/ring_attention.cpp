@@ -139,7 +139,7 @@ Value ring_attention(BlockRecorder& r, Value q, Value k, Value v) {
   };
   const auto log_sum_exp = [&](const std::string& name, Value place) {
     BlockValue value;
-    value.spec = make_spec(name, rows, DType::fp32, 0, c.module);
+    value.spec = make_spec(name, rows, DType::fp32, 0, c.grid);
     value.alias = place;
     value.secondary = true;
     return local(std::move(value));

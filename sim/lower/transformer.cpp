@@ -75,19 +75,19 @@ Dimension vocabulary_columns(const ModuleContext& c) {
 }
 
 TensorSpec token_spec(const ModuleContext& c, const std::string& name) {
-  return make_spec(name, c.tokens(), DType::int64, 0, c.module);
+  return make_spec(name, c.tokens(), DType::int64, 0, c.grid);
 }
 
 }  // namespace
 
 TensorSpec hidden_spec(const ModuleContext& context) {
   return make_spec("hidden", context.local_tokens({{context.shape().hidden, 0}}), context.activation_type(), 0,
-                   context.module);
+                   context.grid);
 }
 
 TensorSpec loss_spec(const ModuleContext& context) {
   return make_spec("loss", {{1, 0}}, DType::fp32, static_cast<AxisMask>(context.dp_axis | context.sequence_axes),
-                   context.module);
+                   context.grid);
 }
 
 Block record_layer(const ModuleContext& context) {

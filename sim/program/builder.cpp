@@ -16,7 +16,7 @@ std::size_t hash_of(const TensorSpec& spec) {
     h = combine(h, static_cast<std::uint64_t>(static_cast<std::uint16_t>(d.visit)) << 16 | d.zigzag);
   }
   return combine(h, static_cast<std::uint64_t>(spec.pieces) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 |
-                        static_cast<std::uint64_t>(spec.partial) << 8 | spec.module);
+                        static_cast<std::uint64_t>(spec.partial) << 8 | spec.grid);
 }
 
 std::size_t hash_of(const OpSpec& spec) {
@@ -67,11 +67,19 @@ std::uint8_t ProgramBuilder::stream(StreamKind kind, std::string_view name) {
   return static_cast<std::uint8_t>(streams.size() - 1);
 }
 
+std::uint16_t ProgramBuilder::grid(const ProcessGrid& grid) {
+  return find_or_append<std::uint16_t>(program_.grids, grid);
+}
+
 std::uint16_t ProgramBuilder::group(const Group& group) {
   return find_or_append<std::uint16_t>(program_.groups, group);
 }
 
 std::uint8_t ProgramBuilder::peer(const Peer& peer) { return find_or_append<std::uint8_t>(program_.peers, peer); }
+
+std::uint16_t ProgramBuilder::shard(const ShardPattern& shard) {
+  return find_or_append<std::uint16_t>(program_.shards, shard);
+}
 
 std::uint32_t ProgramBuilder::tensor_spec(const TensorSpec& spec) {
   return intern(program_.tensor_specs, tensor_index_, spec);
@@ -96,8 +104,8 @@ std::uint32_t ProgramBuilder::storage(Body& body, std::int64_t bytes, Category c
 }
 
 std::uint32_t ProgramBuilder::view(Body& body, std::uint32_t spec, std::uint32_t storage, std::int64_t offset,
-                                   Place where, AxisMask offset_axes) {
-  body.tensors.push_back({spec, storage, offset, where.layer, where.micro_batch, offset_axes});
+                                   Place where, std::uint16_t shard) {
+  body.tensors.push_back({spec, storage, offset, where.layer, where.micro_batch, shard});
   return static_cast<std::uint32_t>(body.tensors.size() - 1);
 }
 

@@ -27,8 +27,10 @@ class ProgramBuilder {
 
   std::uint8_t stream(StreamKind kind);  // the stream of that kind, made on first use; compute is stream 0
   std::uint8_t stream(StreamKind kind, std::string_view name);
+  std::uint16_t grid(const ProcessGrid& grid);
   std::uint16_t group(const Group& group);
   std::uint8_t peer(const Peer& peer);
+  std::uint16_t shard(const ShardPattern& shard);
   std::uint32_t tensor_spec(const TensorSpec& spec);
   std::uint32_t op_spec(const OpSpec& spec);
 
@@ -38,7 +40,7 @@ class ProgramBuilder {
   std::uint32_t transient(Body& body, std::uint32_t spec, Category category, Place where);
   std::uint32_t storage(Body& body, std::int64_t bytes, Category category, bool persistent);
   std::uint32_t view(Body& body, std::uint32_t spec, std::uint32_t storage, std::int64_t offset, Place where,
-                     AxisMask offset_axes = 0);
+                     std::uint16_t shard = no_shard);
   // Appends an op; the operands must be as many as the spec's.
   Op& append(Body& body, std::uint32_t spec, std::span<const std::uint32_t> reads,
              std::span<const std::uint32_t> writes, Place where, std::span<const Message> messages = {});

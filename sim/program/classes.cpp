@@ -115,11 +115,10 @@ class Refinement {
   }
 
   std::vector<std::uint32_t> resolve(std::uint8_t index) const {
-    const Peer& peer = program_.peers[index];
-    const ProcessGrid& grid = program_.grids[peer.module];
     std::vector<std::uint32_t> peers(colour_.size(), 0);
-    for (int rank = grid.offset(); rank < grid.offset() + grid.size(); ++rank) {
-      peers[static_cast<std::size_t>(rank)] = static_cast<std::uint32_t>(program_.peer_rank(rank, peer));
+    for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+      const int peer = program_.peer_rank(static_cast<int>(rank), index);
+      if (peer != no_rank) peers[rank] = static_cast<std::uint32_t>(peer);
     }
     return peers;
   }

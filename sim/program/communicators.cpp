@@ -50,7 +50,7 @@ Communicators make_communicators(const Program& program) {
   Communicators result;
   result.by_group.reserve(program.groups.size());
   for (const Group& group : program.groups) {
-    result.by_group.push_back(instances_of(group, program.grids[group.module], program.ranks()));
+    result.by_group.push_back(instances_of(group, program.grids[group.grid], program.ranks()));
   }
   return result;
 }

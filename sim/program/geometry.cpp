@@ -66,13 +66,11 @@ Geometry geometry_of(const Program& program, const Body& body, int rank, std::ui
   const Tensor& t = body.tensors[tensor];
   Geometry g;
   g.spec = &program.tensor_specs[t.spec];
-  const ProcessGrid& grid = program.grids[g.spec->module];
+  const ProcessGrid& grid = program.grids[g.spec->grid];
   g.offset = t.offset;
-  if (t.offset_axes != 0) {
-    // Of an optimizer instance's shards there are fewer than the axis is long: the storage bounds them.
-    const auto [first, last] = program.byte_range(body, tensor);
-    g.offset +=
-        index_along(grid, rank, t.offset_axes, false).first % ((last - first) / g.spec->bytes()) * g.spec->bytes();
+  if (t.shard != no_shard) {
+    const ShardPattern& shard = program.shards[t.shard];
+    g.offset += program.grids[shard.grid].index_along(rank, shard.patterns) * g.spec->bytes();
   }
   for (std::size_t d = 0; d < g.spec->rank; ++d) {
     const Dimension& dimension = g.spec->dimensions[d];

@@ -28,8 +28,6 @@ std::string shape_of(const TensorSpec& spec) {
 
 std::string count(std::size_t n, std::string_view noun) { return count_text(static_cast<std::int64_t>(n), noun); }
 
-std::string peer_name(const Peer& peer) { return fmt::format("{}{:+}", name_of(peer.axis), peer.delta); }
-
 std::string group_text(const Group& group) {
   std::string out = group.name;
   for (const AxisPattern& p : group.patterns) {
@@ -97,7 +95,7 @@ class Printer {
     print_operands(body, "reads", program_.reads(body, op));
     print_operands(body, "writes", program_.writes(body, op));
     for (const Message& m : program_.messages(body, op)) {
-      line("    {} {} tag {}: {}", m.send ? "sends to" : "receives from", peer_name(program_.peers[m.peer]), m.tag,
+      line("    {} {} tag {}: {}", m.send ? "sends to" : "receives from", program_.peers[m.peer].name, m.tag,
            describe_tensor(program_, body, m.tensor));
     }
     for (const Wait& w : waits.of(index))

@@ -1,6 +1,7 @@
 #include "sim/program/program.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace meshweave {
@@ -70,25 +71,23 @@ std::string_view name_of(StreamKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-int Program::peer_rank(int rank, const Peer& peer) const {
-  const ProcessGrid& grid = grids[peer.module];
-  Coordinates at = grid.coordinates(rank);
-  int& c = at[static_cast<std::size_t>(peer.axis)];
-  const int degree = grid.degree(peer.axis);
-  c = ((c + peer.delta) % degree + degree) % degree;
-  return grid.rank(at);
+Peer peer_along(const ProcessGrid& grid, Axis axis, int delta) {
+  Peer peer{fmt::format("{}{:+}", name_of(axis), delta), mask_of(axis), {}};
+  peer.rank_of.assign(static_cast<std::size_t>(grid.offset()), no_rank);
+  const int degree = grid.degree(axis);
+  for (int rank = grid.offset(); rank < grid.offset() + grid.size(); ++rank) {
+    const int own = grid.coordinate(rank, axis);
+    const int other = ((own + delta) % degree + degree) % degree;
+    peer.rank_of.push_back(rank + (other - own) * grid.stride(axis));
+  }
+  return peer;
 }
 
 std::pair<std::int64_t, std::int64_t> Program::byte_range(const Body& body, std::uint32_t tensor) const {
   const Tensor& t = body.tensors[tensor];
   const TensorSpec& spec = tensor_specs[t.spec];
-  std::int64_t copies = 1;
-  for (int axis = 0; axis < axis_count; ++axis) {
-    if ((t.offset_axes >> axis & 1) != 0) copies *= grids[spec.module].degree(static_cast<Axis>(axis));
-  }
-  // A shard may be one of an optimizer instance's, which are fewer than the axis is long: the storage bounds it.
-  const std::int64_t last = t.offset + spec.bytes() * copies;
-  return {t.offset, std::min(last, body.storages[t.storage].bytes)};
+  const std::int64_t parts = t.shard == no_shard ? 1 : shards[t.shard].parts();
+  return {t.offset, t.offset + spec.bytes() * parts};
 }
 
 std::int64_t wire_bytes(const Program& program, const Body& body, const Op& op, const Message& message) {

@@ -79,7 +79,7 @@ struct TensorSpec {
   std::uint16_t pieces = 1;
   DType dtype = DType::bf16;
   AxisMask partial = 0;
-  std::uint8_t module = 0;  // index into Program::grids
+  std::uint16_t grid = 0;  // index into Program::grids: whose coordinates shard it
   // Local rows of each part where dimension 0 packs several that are sharded one by one: a rank's rows of the qkv
   // weight are those of its q heads, then its k and its v heads. All 0: one part.
   std::array<std::int64_t, 3> packed{};
@@ -93,15 +93,18 @@ struct TensorSpec {
   std::int64_t bytes() const { return elements() * bytes_of(dtype); }
 };
 
-// A view of a storage. The view starts at offset + index·bytes, where index is the rank's position along
-// `offset_axes` (0 when empty): a data-parallel shard of a flat buffer has offset_axes = {dp}.
+constexpr std::uint16_t no_shard = 0xffff;
+
+// A view of a storage. The view starts at offset + index·bytes, where index is the rank's position along the pattern
+// `shard`: the shard of a flat buffer that belongs to a rank of the data-parallel group, or the rank's share of what
+// another module made.
 struct Tensor {
   std::uint32_t spec = 0;
   std::uint32_t storage = 0;
   std::int64_t offset = 0;
-  std::int16_t layer = -1;        // global layer; −1 outside layers
-  std::int16_t micro_batch = -1;  // −1 for persistent tensors
-  AxisMask offset_axes = 0;
+  std::int16_t layer = -1;         // global layer; −1 outside layers
+  std::int16_t micro_batch = -1;   // −1 for persistent tensors
+  std::uint16_t shard = no_shard;  // index into Program::shards
 };
 
 enum class OpKind : std::uint8_t {
@@ -207,7 +210,7 @@ struct OpSpec {
   OpKind kind = OpKind::fill;
   Phase phase = Phase::forward;
   std::uint8_t stream = 0;  // index into Program::streams
-  std::uint8_t module = 0;  // index into Program::grids
+  std::uint8_t module = 0;  // vertex of the module graph
   std::uint16_t group = no_group;
   bool sync = false;       // holds the host until it ends
   bool same_call = false;  // issued by the host call of an op before it, at no cost of its own: a later chunk
@@ -236,15 +239,16 @@ struct Message {
   std::uint64_t tag = 0;  // see message_tag() and ring_tag()
   std::uint32_t tensor = 0;
 };
-// boundary: the global virtual stage that sends forward or receives backward.
-constexpr std::uint64_t message_tag(int boundary, int micro_batch, bool backward) {
-  return static_cast<std::uint64_t>(micro_batch) << 12 | static_cast<std::uint64_t>(boundary) << 1 |
-         static_cast<std::uint64_t>(backward);
+// Between the stages of module `module`'s pipeline; `stage`: the virtual stage that sends forward or receives backward.
+constexpr std::uint64_t message_tag(int module, int stage, int micro_batch, bool backward) {
+  return static_cast<std::uint64_t>(module) << 32 | static_cast<std::uint64_t>(micro_batch) << 12 |
+         static_cast<std::uint64_t>(stage) << 1 | static_cast<std::uint64_t>(backward);
 }
-// Along a ring: `op` is the how-manieth of its block, `operand` of the op.
-constexpr std::uint64_t ring_tag(int layer, int micro_batch, std::size_t op, std::size_t operand) {
-  return std::uint64_t{1} << 62 | static_cast<std::uint64_t>(micro_batch) << 40 |
-         static_cast<std::uint64_t>(layer + 1) << 24 | static_cast<std::uint64_t>(op) << 4 | operand;
+// Along a ring of the module: `op` is the how-manieth of its block, `operand` of the op.
+constexpr std::uint64_t ring_tag(int module, int layer, int micro_batch, std::size_t op, std::size_t operand) {
+  return std::uint64_t{1} << 62 | static_cast<std::uint64_t>(module) << 56 |
+         static_cast<std::uint64_t>(micro_batch) << 40 | static_cast<std::uint64_t>(layer + 1) << 24 |
+         static_cast<std::uint64_t>(op) << 4 | operand;
 }
 
 enum class StreamKind : std::uint8_t { compute, tensor, pipeline, data, boundary, copy_out, copy_in };
@@ -254,10 +258,10 @@ struct Stream {
   StreamKind kind = StreamKind::compute;
 };
 
-// The members of a rank's group follow from its coordinates in grid `module` (ProcessGrid::group).
+// The members of a rank's group follow from its coordinates in grid `grid` (ProcessGrid::group).
 struct Group {
   std::string name;  // "tp", "dp", "embedding", …
-  std::uint8_t module = 0;
+  std::uint16_t grid = 0;
   std::vector<AxisPattern> patterns;
   bool operator==(const Group&) const = default;
   AxisMask axes() const {
@@ -267,18 +271,35 @@ struct Group {
   }
 };
 
-// The rank whose coordinate along `axis` is `delta` further, cyclically.
+// Where a message goes: for every rank the one at the other end.
 struct Peer {
-  std::uint8_t module = 0;
-  Axis axis = Axis::pp;
-  int delta = 1;
+  std::string name;                   // "pp+1"
+  AxisMask along = 0;                 // axes of a ring: a partial sum that travels along them is whole at its end
+  std::vector<std::int32_t> rank_of;  // by rank; no_rank, or beyond the end: none
   bool operator==(const Peer&) const = default;
+};
+constexpr std::int32_t no_rank = -1;
+// The rank whose coordinate along `axis` is `delta` further, cyclically; named "cp-1".
+Peer peer_along(const ProcessGrid& grid, Axis axis, int delta);
+
+// A rank's position among those that hold equal parts of a storage side by side: its index along the patterns in grid
+// `grid`, the first of which varies fastest.
+struct ShardPattern {
+  std::uint16_t grid = 0;
+  std::vector<AxisPattern> patterns;
+  bool operator==(const ShardPattern&) const = default;
+  std::int64_t parts() const {
+    std::int64_t n = 1;
+    for (const AxisPattern& p : patterns) n *= p.count;
+    return n;
+  }
 };
 
 // A parameter of a body: its weight and, in training, its main gradient, as views of flat buckets.
 struct ParameterViews {
   std::uint32_t weight = 0;
   std::uint32_t gradient = 0;
+  std::uint8_t module = 0;  // vertex of the module graph
 };
 
 struct Body {
@@ -294,14 +315,17 @@ struct Body {
 struct Program {
   std::vector<Stream> streams;  // stream 0 is the compute stream
   std::vector<ProcessGrid> grids;
+  std::vector<std::uint16_t> grid_of_module;  // by vertex of the module graph
   std::vector<Group> groups;
   std::vector<Peer> peers;
+  std::vector<ShardPattern> shards;
   std::vector<TensorSpec> tensor_specs;
   std::vector<OpSpec> op_specs;
   std::vector<Body> bodies;
   std::vector<std::uint32_t> body_of_rank;
 
   int ranks() const { return static_cast<int>(body_of_rank.size()); }
+  const ProcessGrid& module_grid(std::size_t module) const { return grids[grid_of_module[module]]; }
   const OpSpec& spec(const Op& op) const { return op_specs[op.spec]; }
   std::span<const std::uint32_t> reads(const Body& body, const Op& op) const {
     return {body.operands.data() + op.first_operand, spec(op).reads.size()};
@@ -315,8 +339,11 @@ struct Program {
   const TensorSpec& tensor_spec(const Body& body, std::uint32_t tensor) const {
     return tensor_specs[body.tensors[tensor].spec];
   }
-  // The rank that `peer` names, seen from `rank`.
-  int peer_rank(int rank, const Peer& peer) const;
+  // The rank that peer `peer` names, seen from `rank`; no_rank for none.
+  int peer_rank(int rank, std::size_t peer) const {
+    const std::vector<std::int32_t>& ranks = peers[peer].rank_of;
+    return static_cast<std::size_t>(rank) < ranks.size() ? ranks[static_cast<std::size_t>(rank)] : no_rank;
+  }
   // Bytes [first, last) of its storage that the tensor may occupy on any rank of the body.
   std::pair<std::int64_t, std::int64_t> byte_range(const Body& body, std::uint32_t tensor) const;
 };

@@ -151,7 +151,7 @@ class CollectiveOperands : public OperandExpectations {
   AxisMask covered_axes() const {
     AxisMask axes = 0;
     for (const AxisPattern& p : group().patterns) {
-      if (p.count == program().grids[group().module].degree(p.axis)) axes = joined(axes, mask_of(p.axis));
+      if (p.count == program().grids[group().grid].degree(p.axis)) axes = joined(axes, mask_of(p.axis));
     }
     return static_cast<AxisMask>(axes & summed_axes());
   }

@@ -14,7 +14,7 @@ struct End {
   std::uint32_t op = 0;
   std::uint64_t tag = 0;
   std::uint32_t tensor = 0;
-  AxisMask axis = 0;  // along which the peer stands
+  AxisMask along = 0;  // Peer::along
 };
 
 struct PostedMessage {
@@ -80,7 +80,7 @@ class MessageCheck {
   std::vector<int> peers_of(int rank) const {
     std::vector<int> peers;
     for (const PostedMessage& p : posted_[body_index(rank)]) {
-      const int peer = program_.peer_rank(rank, program_.peers[p.message.peer]);
+      const int peer = program_.peer_rank(rank, p.message.peer);
       if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
     }
     return peers;
@@ -90,8 +90,8 @@ class MessageCheck {
   std::vector<End> ends(int rank, int peer, bool send) const {
     std::vector<End> found;
     for (const auto& [op, m] : posted_[body_index(rank)]) {
-      if (m.send == send && program_.peer_rank(rank, program_.peers[m.peer]) == peer) {
-        found.push_back({op, m.tag, m.tensor, mask_of(program_.peers[m.peer].axis)});
+      if (m.send == send && program_.peer_rank(rank, m.peer) == peer) {
+        found.push_back({op, m.tag, m.tensor, program_.peers[m.peer].along});
       }
     }
     return found;
@@ -145,7 +145,7 @@ class MessageCheck {
       findings_.add(Fault::message_size, rank, sent.op,
                     text(fmt::format("{} bytes", a.bytes()), fmt::format("{} bytes", b.bytes())), peer,
                     static_cast<int>(received.op));
-    } else if ((a.partial != b.partial && (a.partial & ~sent.axis) != b.partial) || a.dtype != b.dtype) {
+    } else if ((a.partial != b.partial && (a.partial & ~sent.along) != b.partial) || a.dtype != b.dtype) {
       // The last hop of a ring completes the sum that travels along it.
       const auto as = [](const TensorSpec& s) {
         return fmt::format("{} partial {}", name_of(s.dtype), names_of(s.partial));

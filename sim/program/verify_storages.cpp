@@ -64,7 +64,7 @@ class StorageCheck {
     if (x.spec == y.spec) return true;
     const TensorSpec& s = program_.tensor_specs[x.spec];
     const TensorSpec& t = program_.tensor_specs[y.spec];
-    return s.name == t.name && s.dtype == t.dtype && s.partial == t.partial && s.module == t.module &&
+    return s.name == t.name && s.dtype == t.dtype && s.partial == t.partial && s.grid == t.grid &&
            program_.byte_range(body_, a) != program_.byte_range(body_, b);
   }
 

@@ -60,7 +60,8 @@ std::vector<TraceOp> op_table(const RunView& run) {
 
 std::string rank_label(const Program& program, int rank) {
   std::string label;
-  for (const ProcessGrid& grid : program.grids) {
+  for (std::size_t m = 0; m < program.grid_of_module.size(); ++m) {
+    const ProcessGrid& grid = program.module_grid(m);
     if (!grid.contains(rank)) continue;
     if (!label.empty()) label += " / ";
     label += grid.label(rank);
@@ -191,8 +192,7 @@ class TraceBuilder {
       return members_of(rank)[static_cast<std::size_t>(at)];
     }
     for (const Message& m : run_.program.messages(body, body.ops[op])) {
-      const Peer& p = run_.program.peers[m.peer];
-      if (run_.program.peer_rank(from, p) == peer) return run_.program.peer_rank(rank, p);
+      if (run_.program.peer_rank(from, m.peer) == peer) return run_.program.peer_rank(rank, m.peer);
     }
     return peer;
   }
@@ -217,7 +217,7 @@ class TraceBuilder {
       }
       for (const Message& m : run_.program.messages(body, body.ops[i])) {
         if (m.send) continue;
-        const int peer = run_.program.peer_rank(rank, run_.program.peers[m.peer]);
+        const int peer = run_.program.peer_rank(rank, m.peer);
         const std::uint32_t at = shown_index(peer);
         const std::uint32_t op = partners_.op_of_message(body_index(peer), m.tag, true);
         if (at != no_index && op != no_op) trace_.flows.push_back({first_slice_[at] + op, own});

@@ -86,7 +86,7 @@ class TimelineBuilder {
       return -1;
     }
     for (const Message& m : program_.messages(program_.bodies[body_of(rank)], op_of(rank, op))) {
-      const int peer = program_.peer_rank(rank, program_.peers[m.peer]);
+      const int peer = program_.peer_rank(rank, m.peer);
       if (came_then(peer)) return peer;
     }
     return -1;

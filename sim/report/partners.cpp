@@ -35,7 +35,7 @@ std::uint32_t Partners::op_at_peer(int rank, std::uint32_t op, int peer) const {
     return call < calls.size() ? calls[call] : no_op;
   }
   for (const Message& m : program_.messages(body, body.ops[op])) {
-    if (program_.peer_rank(rank, program_.peers[m.peer]) == peer) return op_of_message(other, m.tag, !m.send);
+    if (program_.peer_rank(rank, m.peer) == peer) return op_of_message(other, m.tag, !m.send);
   }
   return no_op;
 }

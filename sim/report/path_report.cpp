@@ -38,7 +38,7 @@ bool uses_link(const RunView& run, const Perturbation& p, int rank, const Body& 
   }
   const std::span<const Message> messages = run.program.messages(body, op);
   return std::any_of(messages.begin(), messages.end(), [&](const Message& m) {
-    const int peer = run.program.peer_rank(rank, run.program.peers[m.peer]);
+    const int peer = run.program.peer_rank(rank, m.peer);
     return rank == p.index ? leads_to(peer) : peer == p.index && leads_to(rank);
   });
 }

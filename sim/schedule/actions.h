@@ -8,10 +8,10 @@ namespace meshweave {
 
 class ActionList {
  public:
-  ActionList(const PipelineShape& shape, int stage) : shape_(shape), stage_(stage) {}
+  ActionList(const PipelineShape& shape, int pp) : shape_(shape), pp_(pp) {}
 
-  void forward(int chunk, int micro_batch) { actions_.push_back({ActionKind::forward, chunk, micro_batch, {}}); }
-  void backward(int chunk, int micro_batch) { actions_.push_back({ActionKind::backward, chunk, micro_batch, {}}); }
+  void forward(int chunk, int micro_batch) { add(ActionKind::forward, chunk, micro_batch); }
+  void backward(int chunk, int micro_batch) { add(ActionKind::backward, chunk, micro_batch); }
   // Nothing unless weight gradients are deferred.
   void weight(int chunk, int micro_batch);
   // Posts the transfers that exist; no exchange at all when none does.
@@ -27,10 +27,13 @@ class ActionList {
   std::vector<Action> take() { return std::move(actions_); }
 
  private:
+  void add(ActionKind kind, int chunk, int micro_batch) {
+    actions_.push_back({shape_.module, kind, chunk, micro_batch, {}});
+  }
   bool exists(const PipelineTransfer& transfer) const;
 
   PipelineShape shape_;
-  int stage_;
+  int pp_;
   std::vector<Action> actions_;
 };
 

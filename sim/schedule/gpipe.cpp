@@ -2,8 +2,8 @@
 
 namespace meshweave {
 
-std::vector<Action> gpipe(const PipelineShape& shape, int stage) {
-  ActionList list(shape, stage);
+std::vector<Action> gpipe(const PipelineShape& shape, int pp) {
+  ActionList list(shape, pp);
   for (int i = 0; i < shape.micro_batches; ++i) {
     list.exchange({ActionList::receive_forward(0, i)});
     list.forward(0, i);

@@ -6,10 +6,10 @@ namespace meshweave {
 
 namespace {
 
-std::vector<Action> plain(const PipelineShape& shape, int stage) {
-  ActionList list(shape, stage);
+std::vector<Action> plain(const PipelineShape& shape, int pp) {
+  ActionList list(shape, pp);
   const int total = shape.micro_batches;
-  const int warm_up = shape.forward_only ? total : std::min(shape.stages - stage - 1, total);
+  const int warm_up = shape.forward_only ? total : std::min(shape.ranks() - pp - 1, total);
   for (int i = 0; i < warm_up; ++i) {
     list.exchange({ActionList::receive_forward(0, i)});
     list.forward(0, i);
@@ -39,13 +39,13 @@ std::vector<Action> plain(const PipelineShape& shape, int stage) {
 // micro-batches; backwards the same with the chunks reversed. Warm-up is 2(P − p − 1) + (v − 1)P.
 class Interleaved {
  public:
-  Interleaved(const PipelineShape& shape, int stage) : shape_(shape), stage_(stage), list_(shape, stage) {}
+  Interleaved(const PipelineShape& shape, int pp) : shape_(shape), pp_(pp), list_(shape, pp) {}
 
   std::vector<Action> run() {
-    const int total = shape_.micro_batches * shape_.chunks;
+    const int total = shape_.micro_batches * shape_.chunks();
     const int warm_up = shape_.forward_only
                             ? total
-                            : std::min(2 * (shape_.stages - stage_ - 1) + (shape_.chunks - 1) * shape_.stages, total);
+                            : std::min(2 * (shape_.ranks() - pp_ - 1) + (shape_.chunks() - 1) * shape_.ranks(), total);
     list_.exchange({receive_forward(0, total)});
     for (int k = 0; k < warm_up; ++k) forward(k, total);
     if (shape_.forward_only) return list_.take();
@@ -62,9 +62,9 @@ class Interleaved {
   }
 
  private:
-  int micro_batch(int k) const { return k / (shape_.stages * shape_.chunks) * shape_.stages + k % shape_.stages; }
-  int forward_chunk(int k) const { return k % (shape_.stages * shape_.chunks) / shape_.stages; }
-  int backward_chunk(int k) const { return shape_.chunks - 1 - forward_chunk(k); }
+  int micro_batch(int k) const { return k / (shape_.ranks() * shape_.chunks()) * shape_.ranks() + k % shape_.ranks(); }
+  int forward_chunk(int k) const { return k % (shape_.ranks() * shape_.chunks()) / shape_.ranks(); }
+  int backward_chunk(int k) const { return shape_.chunks() - 1 - forward_chunk(k); }
   PipelineTransfer receive_forward(int k, int total) const {
     return k < total ? ActionList::receive_forward(forward_chunk(k), micro_batch(k)) : ActionList::nothing();
   }
@@ -82,14 +82,14 @@ class Interleaved {
   }
 
   PipelineShape shape_;
-  int stage_;
+  int pp_;
   ActionList list_;
 };
 
 }  // namespace
 
-std::vector<Action> one_f_one_b(const PipelineShape& shape, int stage) {
-  return shape.chunks == 1 ? plain(shape, stage) : Interleaved(shape, stage).run();
+std::vector<Action> one_f_one_b(const PipelineShape& shape, int pp) {
+  return shape.chunks() == 1 ? plain(shape, pp) : Interleaved(shape, pp).run();
 }
 
 }  // namespace meshweave

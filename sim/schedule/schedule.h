@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/layout/placement.h"
 #include "sim/scenario/scenario.h"
 
 namespace meshweave {
@@ -25,6 +26,7 @@ struct PipelineTransfer {
 };
 
 struct Action {
+  std::size_t module = 0;  // whose pipeline it belongs to
   ActionKind kind = ActionKind::forward;
   int chunk = 0;
   int micro_batch = 0;
@@ -33,18 +35,21 @@ struct Action {
 
 // What a schedule depends on.
 struct PipelineShape {
-  int stages = 1;         // pipeline ranks
-  int chunks = 1;         // virtual stages per rank
-  int micro_batches = 1;  // interleaved: a multiple of `stages`
+  std::size_t module = 0;
+  Placement placement;
+  int micro_batches = 1;  // interleaved: a multiple of the pipeline ranks
   bool forward_only = false;
   bool defer_weight_gradients = false;
+
+  int ranks() const { return placement.ranks(); }
+  int chunks() const { return placement.chunks(); }
 };
 
 // GPipe (Huang et al. 1811.06965): all forwards, then all backwards.
-std::vector<Action> gpipe(const PipelineShape& shape, int stage);
+std::vector<Action> gpipe(const PipelineShape& shape, int pp);
 // 1F1B (Narayanan et al. 2104.04473), with Megatron-LM's batched exchanges; interleaved when chunks > 1.
-std::vector<Action> one_f_one_b(const PipelineShape& shape, int stage);
+std::vector<Action> one_f_one_b(const PipelineShape& shape, int pp);
 
-std::vector<Action> make_schedule(ScheduleKind kind, const PipelineShape& shape, int stage);
+std::vector<Action> make_schedule(ScheduleKind kind, const PipelineShape& shape, int pp);
 
 }  // namespace meshweave

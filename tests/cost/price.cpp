@@ -187,7 +187,7 @@ TEST_CASE("Origins name the links of a mesh", "[cost]") {
     op.stream = builder.stream(StreamKind::pipeline);
     op.attributes.stripes = stripes;
     op.label = name_of(axis);
-    const std::vector<Message> messages{{true, builder.peer({0, axis, 1}), 0, t}};
+    const std::vector<Message> messages{{true, builder.peer(peer_along(builder.program().grids[0], axis, 1)), 0, t}};
     builder.append(*example.body, op, std::vector{t}, {}, {}, messages);
   };
   message(Axis::tp, 1);

@@ -136,8 +136,8 @@ bool mutate(PreparedProgram& p, Dice& dice, Mutation& m) {
       if (!body.storages[moved.storage].persistent) return false;
       const std::int64_t bytes = program.tensor_specs[moved.spec].bytes();
       const std::int64_t unit = bytes_of(program.tensor_specs[moved.spec].dtype);
-      if (moved.offset_axes != 0) {
-        moved.offset_axes = 0;
+      if (moved.shard != no_shard) {
+        moved.shard = no_shard;
       } else if (moved.offset + bytes + unit <= body.storages[moved.storage].bytes) {
         moved.offset += unit;
       } else if (moved.offset >= unit) {

@@ -83,7 +83,7 @@ TEST_CASE("A wrong shard shows in the optimizer's step") {
   const Op& adam = body.ops[op_index(p.program, body, OpKind::adam, "adam", Phase::optimizer)];
   std::uint32_t& shard = body.operands[adam.first_operand + p.program.spec(adam).reads.size() + 3];
   Tensor first = body.tensors[shard];
-  first.offset_axes = 0;
+  first.shard = no_shard;
   shard = static_cast<std::uint32_t>(body.tensors.size());
   body.tensors.push_back(first);
   p.derive();

@@ -120,7 +120,7 @@ class RaceDetector : public Backend {
   }
   // From, to, tag, and whose end.
   std::tuple<int, int, std::uint32_t, bool> message_key(const OpCall& c, const Message& m, bool sender) const {
-    const int peer = p_.program.peer_rank(c.rank, p_.program.peers[m.peer]);
+    const int peer = p_.program.peer_rank(c.rank, m.peer);
     return {m.send ? c.rank : peer, m.send ? peer : c.rank, m.tag, sender};
   }
 

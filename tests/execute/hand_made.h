@@ -69,8 +69,8 @@ class HandMade {
   // A batch on each of two ranks with one message between them.
   void message(int source, std::uint32_t sent, int destination, std::uint32_t received, std::uint8_t stream,
                std::uint8_t stripes = 1) {
-    const auto forward = builder_.peer({0, Axis::pp, destination - source});
-    const auto back = builder_.peer({0, Axis::pp, source - destination});
+    const auto forward = builder_.peer(peer_along(builder_.program().grids[0], Axis::pp, destination - source));
+    const auto back = builder_.peer(peer_along(builder_.program().grids[0], Axis::pp, source - destination));
     OpSpec send = spec_of(OpKind::point_to_point, stream);
     OpSpec receive = spec_of(OpKind::point_to_point, stream);
     send.attributes.stripes = receive.attributes.stripes = stripes;

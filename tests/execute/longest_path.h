@@ -206,7 +206,7 @@ class LongestPath {
   std::int64_t end_collective(int rank, int step, std::size_t op) {
     const OpSpec& s = spec(rank, op);
     const Group& group = in_.program.groups[s.group];
-    const std::vector<int> members = in_.program.grids[group.module].group(rank, group.patterns);
+    const std::vector<int> members = in_.program.grids[group.grid].group(rank, group.patterns);
     std::int64_t begin = 0;
     for (const int member : members) {
       begin = std::max(begin, launch(member, step, matching_collective(member, rank, op)));
@@ -219,7 +219,7 @@ class LongestPath {
   std::int64_t end_batch(int rank, int step, std::size_t op) {
     std::int64_t last = launch(rank, step, op);
     for (const Message& m : in_.program.messages(body(rank), body(rank).ops[op])) {
-      const int other = in_.program.peer_rank(rank, in_.program.peers[m.peer]);
+      const int other = in_.program.peer_rank(rank, m.peer);
       std::size_t i = 0;
       while (!posts(other, i, m, rank)) ++i;
       const std::int64_t begin = std::max(launch(rank, step, op), launch(other, step, i));
@@ -247,8 +247,7 @@ class LongestPath {
 
   bool posts(int rank, std::size_t op, const Message& wanted, int other) const {
     for (const Message& m : in_.program.messages(body(rank), body(rank).ops[op])) {
-      if (m.tag == wanted.tag && m.send != wanted.send &&
-          in_.program.peer_rank(rank, in_.program.peers[m.peer]) == other) {
+      if (m.tag == wanted.tag && m.send != wanted.send && in_.program.peer_rank(rank, m.peer) == other) {
         return true;
       }
     }

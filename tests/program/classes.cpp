@@ -35,8 +35,8 @@ Program pipeline() {
   builder.program().grids.emplace_back(Degrees{.tp = 2, .dp = 2, .pp = 4}, "tp-dp-pp", 0);
   const std::uint16_t tp = builder.group({"tp", 0, {{Axis::tp, 1, 2}}});
   const std::uint16_t dp = builder.group({"dp", 0, {{Axis::dp, 1, 2}}});
-  const std::uint8_t next = builder.peer({0, Axis::pp, 1});
-  const std::uint8_t previous = builder.peer({0, Axis::pp, -1});
+  const std::uint8_t next = builder.peer(peer_along(builder.program().grids[0], Axis::pp, 1));
+  const std::uint8_t previous = builder.peer(peer_along(builder.program().grids[0], Axis::pp, -1));
   for (int stage = 0; stage < 4; ++stage) {
     Body& body = builder.add_body("stage " + std::to_string(stage));
     collective(builder, body, tp);
@@ -118,7 +118,7 @@ std::vector<std::uint32_t> naive_classes(const Program& program, const std::vect
     for (const std::uint16_t g : groups) {
       on_group(program.grids[0].group(static_cast<int>(rank), program.groups[g].patterns));
     }
-    for (const std::uint8_t p : peers) on_peer(program.peer_rank(static_cast<int>(rank), program.peers[p]));
+    for (const std::uint8_t p : peers) on_peer(program.peer_rank(static_cast<int>(rank), p));
   };
 
   std::vector<Key> keys(ranks);
@@ -160,7 +160,8 @@ TEST_CASE("folding equals the naive refinement on random programs") {
     builder.program().grids.emplace_back(Degrees{.tp = tp, .dp = dp, .pp = pp}, "tp-dp-pp", 0);
     const std::uint16_t groups[] = {builder.group({"tp", 0, {{Axis::tp, 1, tp}}}),
                                     builder.group({"dp", 0, {{Axis::dp, 1, dp}}})};
-    const std::uint8_t peers[] = {builder.peer({0, Axis::pp, 1}), builder.peer({0, Axis::pp, -1})};
+    const std::uint8_t peers[] = {builder.peer(peer_along(builder.program().grids[0], Axis::pp, 1)),
+                                  builder.peer(peer_along(builder.program().grids[0], Axis::pp, -1))};
     for (int stage = 0; stage < pp; ++stage) {
       Body& body = builder.add_body("stage");
       for (const std::uint16_t g : groups) {

@@ -23,8 +23,8 @@ class HandMade {
     tensor_stream = builder_.stream(StreamKind::tensor);
     pipeline_stream = builder_.stream(StreamKind::pipeline);
     data_stream = builder_.stream(StreamKind::data);
-    next = builder_.peer({0, Axis::pp, 1});
-    previous = builder_.peer({0, Axis::pp, -1});
+    next = builder_.peer(peer_along(builder_.program().grids[0], Axis::pp, 1));
+    previous = builder_.peer(peer_along(builder_.program().grids[0], Axis::pp, -1));
   }
 
   Program& program() { return builder_.program(); }

@@ -111,10 +111,8 @@ class OrderOracle {
   std::int64_t begin(std::uint32_t t) const { return body_.tensors[t].offset; }
   std::int64_t end(std::uint32_t t) const {
     std::int64_t places = 1;
-    for (int a = 0; a < axis_count; ++a) {
-      const auto axis = static_cast<Axis>(a);
-      if ((body_.tensors[t].offset_axes & mask_of(axis)) != 0) places *= program_.grids[0].degree(axis);
-    }
+    if (body_.tensors[t].shard != no_shard)
+      for (const AxisPattern& p : program_.shards[body_.tensors[t].shard].patterns) places *= p.count;
     return begin(t) + places * program_.tensor_spec(body_, t).bytes();
   }
 

@@ -49,7 +49,8 @@ inline Program random_body(unsigned seed) {
       const int offset = uniform(random, 0, 15);
       const int bytes = uniform(random, 1, 8);
       const bool sharded = offset + 2 * bytes <= 24 && uniform(random, 0, 4) == 0;
-      builder.view(body, byte_spec(builder, bytes), storage, offset, {}, sharded ? mask_of(Axis::dp) : AxisMask{0});
+      builder.view(body, byte_spec(builder, bytes), storage, offset, {},
+                   sharded ? builder.shard({0, {{Axis::dp, 1, 2}}}) : no_shard);
     }
   }
   for (int i = uniform(random, 1, 30); i > 0; --i) {

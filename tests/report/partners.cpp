@@ -21,7 +21,7 @@ TEST_CASE("The other side of a communication leads back to it") {
         for (const int member : group.of(group.instance_of[static_cast<std::size_t>(rank)])) others.push_back(member);
       }
       for (const Message& m : run.program.messages(body, body.ops[op])) {
-        others.push_back(run.program.peer_rank(rank, run.program.peers[m.peer]));
+        others.push_back(run.program.peer_rank(rank, m.peer));
       }
       for (const int other : others) {
         const std::uint32_t there = partners.op_at_peer(rank, op, other);

@@ -2,7 +2,8 @@
 """Prints the lowered program of every shipped scenario as a digest, or compares those of two binaries.
 
     programs.py --binary FILE                   one line per scenario: SHA-256 of `run --print-program`, and its path
-    programs.py --binary FILE --against OTHER   the scenarios whose programs differ, with the first line that does
+    programs.py --binary FILE --against OTHER   the scenarios whose programs differ; OTHER is a second binary (the first
+                                                line that differs is shown) or a file with what the first form printed
 
 A change that moves code and no behaviour leaves every program byte-identical: build the commit before it beside the one
 behind it, and compare."""
@@ -26,21 +27,35 @@ def scenarios():
                 yield path
 
 
-def program(binary, path):
-    done = subprocess.run([binary, "run", "--print-program", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return done.stdout
+def start(binary, path):
+    command = [binary, "run", "--print-program", str(path)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def digest(binary, path):
-    return hashlib.sha256(program(binary, path)).hexdigest()
+    sha = hashlib.sha256()
+    with start(binary, path) as process:
+        while piece := process.stdout.read(1 << 20):
+            sha.update(piece)
+    return sha.hexdigest()
 
 
 def first_difference(binary, other, path):
-    pairs = itertools.zip_longest(program(other, path).splitlines(), program(binary, path).splitlines(), fillvalue=b"")
-    for number, (before, after) in enumerate(pairs, 1):
-        if before != after:
-            return f"line {number}\n  - {before.decode()}\n  + {after.decode()}"
+    with start(other, path) as one, start(binary, path) as two:
+        pairs = itertools.zip_longest(one.stdout, two.stdout, fillvalue=b"")
+        for number, (before, after) in enumerate(pairs, 1):
+            if before != after:
+                one.kill(), two.kill()
+                return f"line {number}\n  - {before.decode()}  + {after.decode()}"
     return "nowhere"
+
+
+def known_digests(path):
+    """What the first form printed, by scenario; None for a binary."""
+    with open(path, "rb") as file:
+        if file.read(4) == b"\x7fELF":
+            return None
+    return {name: sha for sha, name in (line.split() for line in pathlib.Path(path).read_text().splitlines())}
 
 
 def main():
@@ -56,10 +71,15 @@ def main():
             for path, sha in zip(paths, digests):
                 print(sha, path.relative_to(ROOT))
             return 0
-        others = list(pool.map(lambda p: digest(options.against, p), paths))
+        known = known_digests(options.against)
+        if known is None:
+            others = list(pool.map(lambda p: digest(options.against, p), paths))
+        else:
+            others = [known.get(str(p.relative_to(ROOT))) for p in paths]
     different = [p for p, a, b in zip(paths, digests, others) if a != b]
     for path in different:
-        print(f"{path.relative_to(ROOT)}: {first_difference(options.binary, options.against, path)}")
+        what = "differs" if known else first_difference(options.binary, options.against, path)
+        print(f"{path.relative_to(ROOT)}: {what}")
     print(f"{len(paths) - len(different)} of {len(paths)} programs are identical")
     return 1 if different else 0
 

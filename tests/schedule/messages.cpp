@@ -19,9 +19,9 @@ std::string messages(ScheduleKind kind, const PipelineShape& shape, int from, in
   for (const Action& action : make_schedule(kind, shape, end)) {
     for (const PipelineTransfer& t : action.transfers) {
       if (t.send != (end == from)) continue;
-      const int virtual_stage = t.chunk * shape.stages + end;
+      const int virtual_stage = t.chunk * shape.ranks() + end;
       const bool behind = t.send != t.backward;  // the boundary lies behind the virtual stage
-      const int other = (virtual_stage + (behind ? 1 : -1)) % shape.stages;
+      const int other = (virtual_stage + (behind ? 1 : -1)) % shape.ranks();
       if (other != (end == from ? to : from)) continue;
       out += (t.backward ? " b" : " f") + std::to_string(t.micro_batch) + "@" +
              std::to_string(behind ? virtual_stage : virtual_stage - 1);
@@ -32,8 +32,7 @@ std::string messages(ScheduleKind kind, const PipelineShape& shape, int from, in
 
 PipelineShape shape_of(int stages, int chunks, int micro_batches) {
   PipelineShape shape;
-  shape.stages = stages;
-  shape.chunks = chunks;
+  shape.placement = Placement::interleaved(stages, chunks);
   shape.micro_batches = micro_batches;
   return shape;
 }

@@ -33,7 +33,7 @@ std::string transfers(const Action& action) {
 
 TEST_CASE("1F1B warms up with p − 1 − stage forwards") {
   PipelineShape shape;
-  shape.stages = 4;
+  shape.placement = Placement::interleaved(4, 1);
   shape.micro_batches = 5;
   CHECK(computations(one_f_one_b(shape, 0), false) == "F0 F1 F2 F3 B0 F4 B1 B2 B3 B4");
   CHECK(computations(one_f_one_b(shape, 3), false) == "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4");
@@ -41,14 +41,14 @@ TEST_CASE("1F1B warms up with p − 1 − stage forwards") {
 
 TEST_CASE("1F1B warms up with no more than there is") {
   PipelineShape shape;
-  shape.stages = 4;
+  shape.placement = Placement::interleaved(4, 1);
   shape.micro_batches = 2;
   CHECK(computations(one_f_one_b(shape, 0), false) == "F0 F1 B0 B1");
 }
 
 TEST_CASE("1F1B batches what meets in the steady state") {
   PipelineShape shape;
-  shape.stages = 3;
+  shape.placement = Placement::interleaved(3, 1);
   shape.micro_batches = 4;
   const std::vector<Action> actions = one_f_one_b(shape, 1);
   std::vector<std::string> exchanges;
@@ -65,15 +65,14 @@ TEST_CASE("1F1B batches what meets in the steady state") {
 
 TEST_CASE("GPipe runs all forwards, then all backwards") {
   PipelineShape shape;
-  shape.stages = 2;
+  shape.placement = Placement::interleaved(2, 1);
   shape.micro_batches = 3;
   CHECK(computations(gpipe(shape, 0), false) == "F0 F1 F2 B0 B1 B2");
 }
 
 TEST_CASE("interleaved: groups of p micro-batches per chunk, warm-up 2(p − 1 − stage) + (v − 1)p") {
   PipelineShape shape;
-  shape.stages = 2;
-  shape.chunks = 2;
+  shape.placement = Placement::interleaved(2, 2);
   shape.micro_batches = 4;
   // Stage 1: warm-up 0 + 2. Forwards in the order 0.0 1.0 0.1 1.1 2.0 3.0 2.1 3.1, backwards with chunks reversed.
   CHECK(computations(one_f_one_b(shape, 1), true) ==
@@ -85,7 +84,7 @@ TEST_CASE("interleaved: groups of p micro-batches per chunk, warm-up 2(p − 1 �
 
 TEST_CASE("deferred weight gradients stand behind the send") {
   PipelineShape shape;
-  shape.stages = 2;
+  shape.placement = Placement::interleaved(2, 1);
   shape.micro_batches = 2;
   shape.defer_weight_gradients = true;
   CHECK(computations(one_f_one_b(shape, 1), false) == "F0 B0 W0 F1 B1 W1");
@@ -93,7 +92,7 @@ TEST_CASE("deferred weight gradients stand behind the send") {
 
 TEST_CASE("forward only: no backward, no gradient exchanged") {
   PipelineShape shape;
-  shape.stages = 2;
+  shape.placement = Placement::interleaved(2, 1);
   shape.micro_batches = 2;
   shape.forward_only = true;
   for (const Action& a : one_f_one_b(shape, 0)) {

@@ -67,8 +67,8 @@ class Generator {
     groups_.push_back({builder_.group({"world", 0, {tp, dp, {Axis::pp, 1, stages_}}}), stages_});
     groups_.push_back({builder_.group({"pp", 0, {{Axis::pp, 1, stages_}}}), stages_});
     if (stages_ >= 2) groups_.push_back({builder_.group({"pair", 0, {{Axis::pp, 1, 2}}}), 2});
-    next_ = builder_.peer({0, Axis::pp, 1});
-    previous_ = builder_.peer({0, Axis::pp, -1});
+    next_ = builder_.peer(peer_along(builder_.program().grids[0], Axis::pp, 1));
+    previous_ = builder_.peer(peer_along(builder_.program().grids[0], Axis::pp, -1));
   }
 
   // Per body and size a few tensors: some alone in a storage, some overlapping in one.
