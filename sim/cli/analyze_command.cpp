@@ -9,10 +9,10 @@
 #include <mutex>
 #include <thread>
 
+#include "sim/base/atomic_file.h"
 #include "sim/cli/pipeline.h"
 #include "sim/report/strategy_sweep.h"
 #include "sim/scenario/input_file.h"
-#include "sim/trace/atomic_file.h"
 
 namespace meshweave {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "sim/trace/json_text.h"
+#include "sim/base/json_text.h"
 
 namespace meshweave {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sim/base/json_text.h"
 #include "sim/base/text.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "sim/base/json_text.h"
 #include "sim/cli/pipeline.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 

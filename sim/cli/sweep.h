@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/json_text.h"
 #include "sim/cli/pipeline.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "sim/base/atomic_file.h"
 #include "sim/report/report_table.h"
-#include "sim/trace/atomic_file.h"
 
 namespace meshweave {
 namespace {

@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
+#include "sim/base/json_text.h"
 #include "sim/report/closed_forms.h"
 #include "sim/report/report.h"
 #include "sim/report/strategies.h"
 #include "sim/report/traffic.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/json_text.h"
 #include "sim/report/run_view.h"
 #include "sim/trace/comparison.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "sim/base/json_text.h"
 #include "sim/emulate/diagnose.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 

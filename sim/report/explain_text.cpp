@@ -5,9 +5,9 @@
 #include <cmath>
 #include <iterator>
 
+#include "sim/base/json_text.h"
 #include "sim/report/explain.h"
 #include "sim/report/report_table.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 namespace {

@@ -2,9 +2,9 @@
 // runs, everything here is a function of the inputs.
 #pragma once
 
+#include "sim/base/json_text.h"
 #include "sim/report/report.h"
 #include "sim/report/suggestions.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 

@@ -7,34 +7,12 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/base/text.h"
+#include "sim/base/json_text.h"
 
 namespace meshweave {
 namespace {
 
 constexpr std::size_t widest_line = 100;
-
-void append_string(std::string& out, std::string_view text) {
-  out += '"';
-  while (!text.empty()) {
-    const std::string_view sequence = text.substr(0, std::max<std::size_t>(utf8_length(text), 1));
-    text.remove_prefix(sequence.size());
-    switch (sequence.front()) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      case '\r': out += "\\r"; break;
-      default:
-        // The code point of a control character is its last byte, in C0 as in C1.
-        if (is_control(sequence))
-          out += fmt::format("\\u{:04x}", static_cast<unsigned char>(sequence.back()));
-        else
-          out += sequence;
-    }
-  }
-  out += '"';
-}
 
 void append_scalar(std::string& out, const Json& value) {
   switch (value.kind) {
@@ -42,7 +20,7 @@ void append_scalar(std::string& out, const Json& value) {
     case Json::Kind::boolean: out += value.boolean ? "true" : "false"; break;
     case Json::Kind::integer: out += fmt::format("{}", value.integer); break;
     case Json::Kind::number: out += fmt::format("{}", value.number); break;
-    case Json::Kind::string: append_string(out, value.text); break;
+    case Json::Kind::string: append_json_string(out, value.text); break;
     case Json::Kind::array:
     case Json::Kind::object: bug("a container is not a scalar");
   }
@@ -57,7 +35,7 @@ void append_on_one_line(std::string& out, const Json& value) {
   for (std::size_t i = 0; i < value.items.size(); ++i) {
     out += i > 0 ? ", " : object ? " " : "";
     if (object) {
-      append_string(out, value.keys[i]);
+      append_json_string(out, value.keys[i]);
       out += ": ";
     }
     append_on_one_line(out, value.items[i]);
@@ -81,7 +59,7 @@ void append(std::string& out, const Json& value, std::size_t indent, std::size_t
     const std::size_t start = out.size();
     out += margin;
     if (object) {
-      append_string(out, value.keys[i]);
+      append_json_string(out, value.keys[i]);
       out += ": ";
     }
     append(out, value.items[i], indent + 2, out.size() - start);

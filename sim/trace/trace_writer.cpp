@@ -6,10 +6,10 @@
 #include <iterator>
 #include <optional>
 
+#include "sim/base/atomic_file.h"
 #include "sim/base/error.h"
+#include "sim/base/json_text.h"
 #include "sim/base/text.h"
-#include "sim/trace/atomic_file.h"
-#include "sim/trace/json_text.h"
 
 namespace meshweave {
 namespace {

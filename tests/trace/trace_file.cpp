@@ -1,4 +1,3 @@
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -145,45 +144,6 @@ TEST_CASE("An interrupted or impossible write leaves no file behind") {
   CHECK(folder.files() == 0);
   CHECK_THROWS_AS(write_trace(two_ranks(), folder.path / "missing" / "a.json"), IoError);
   CHECK(folder.files() == 0);
-}
-
-TEST_CASE("Only a regular file is replaced, symbolic links are followed and stay") {
-  const TemporaryFolder folder;
-  const auto message = [](const fs::path& path) -> std::string {
-    try {
-      write_trace(two_ranks(), path.string());
-    } catch (const IoError& error) {
-      return error.what();
-    }
-    return "written";
-  };
-  const fs::path pipe = folder.path / "pipe";
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(message(pipe) == pipe.string() + ": is a pipe; a regular file can be written, for example trace.json.gz");
-  fs::create_symlink("pipe", folder.path / "to-pipe");
-  CHECK(message(folder.path / "to-pipe").find(": is a pipe; ") != std::string::npos);
-  CHECK(fs::is_fifo(pipe));
-  fs::create_directory(folder.path / "inner");
-  CHECK(message(folder.path / "inner") == (folder.path / "inner").string() +
-                                              ": is a folder; a regular file can be written, for example " +
-                                              (folder.path / "inner/trace.json.gz").string());
-  CHECK(folder.files() == 3);
-
-  // A link to a file, one to a file that is not there yet, and one to itself.
-  std::ofstream(folder.path / "inner/old.json") << "old";
-  fs::create_symlink("inner/old.json", folder.path / "to-old.json");
-  fs::create_symlink("inner/new.json", folder.path / "to-new.json");
-  fs::create_symlink("loop.json", folder.path / "loop.json");
-  for (const char* name : {"old.json", "new.json"}) {
-    const fs::path link = folder.path / (std::string("to-") + name);
-    CHECK(message(link) == "written");
-    CHECK(fs::is_symlink(link));
-    CHECK(fs::is_regular_file(fs::symlink_status(folder.path / "inner" / name)));
-    CHECK(read_trace(link.string()).slices == two_ranks().slices);
-  }
-  CHECK(message(folder.path / "loop.json").find("too many symbolic links") != std::string::npos);
-  CHECK(folder.files() == 6);
-  CHECK(std::distance(fs::directory_iterator(folder.path / "inner"), {}) == 2);
 }
 
 TEST_CASE("Files that are no trace are refused with the reason") {

@@ -1,4 +1,4 @@
-#include "sim/trace/json_text.h"
+#include "sim/base/json_text.h"
 
 #include <fmt/format.h>
 
@@ -18,8 +18,8 @@ void append_json_string(std::string& out, std::string_view text) {
       out += '\\';
       out += c;
       ++i;
-    } else if (c == '\n') {
-      out += "\\n";
+    } else if (c == '\n' || c == '\t' || c == '\r') {
+      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";
       ++i;
     } else if (c >= ' ' && c <= '~') {
       out += c;

@@ -1,4 +1,4 @@
-#include "sim/trace/json_text.h"
+#include "sim/base/json_text.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -25,10 +25,10 @@ TEST_CASE("JSON text prints doubles so that they read back, and what JSON cannot
 
 TEST_CASE("JSON strings are escaped, and bytes that are not UTF-8 are replaced") {
   std::string out;
-  meshweave::append_json_string(out, "a\"\\\n\t\x01 \xc3\xa9 \xff\xc0\x80 \xed\xa0\x80");
+  meshweave::append_json_string(out, "a\"\\\n\t\r\x01 \xc3\xa9 \xff\xc0\x80 \xed\xa0\x80");
   // 0xff, the overlong 0xc0 0x80 and the surrogate 0xed 0xa0 0x80 are six bytes that stand for nothing.
   const std::string bad = "\xef\xbf\xbd";
-  CHECK(out == "\"a\\\"\\\\\\n\\u0009\\u0001 \xc3\xa9 " + bad + bad + bad + " " + bad + bad + bad + "\"");
+  CHECK(out == "\"a\\\"\\\\\\n\\t\\r\\u0001 \xc3\xa9 " + bad + bad + bad + " " + bad + bad + bad + "\"");
   out.clear();
   meshweave::append_json_string(out, "\x7f\xc2\x9b\xc2\xa0");  // DEL, the last but one of C1, the first beyond C1
   CHECK(out == "\"\\u007f\\u009b\xc2\xa0\"");

@@ -1,4 +1,4 @@
-#include "sim/trace/atomic_file.h"
+#include "sim/base/atomic_file.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
