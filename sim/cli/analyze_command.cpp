@@ -9,9 +9,9 @@
 #include <mutex>
 #include <thread>
 
-#include "sim/cli/pipeline.h"
-#include "sim/report/strategy_sweep.h"
 #include "sim/scenario/input_file.h"
+#include "sim/search/pipeline.h"
+#include "sim/search/strategy_sweep.h"
 #include "sim/trace/atomic_file.h"
 
 namespace meshweave {

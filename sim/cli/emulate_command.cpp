@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "sim/base/error.h"
-#include "sim/cli/pipeline.h"
 #include "sim/cli/trace_option.h"
 #include "sim/emulate/diagnose.h"
 #include "sim/emulate/tiny.h"
@@ -14,6 +13,7 @@
 #include "sim/report/emulated_timeline.h"
 #include "sim/report/emulation_report.h"
 #include "sim/report/report_table.h"
+#include "sim/search/pipeline.h"
 #include "sim/trace/trace_writer.h"
 
 namespace meshweave {

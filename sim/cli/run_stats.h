@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/cli/pipeline.h"
+#include "sim/search/pipeline.h"
 #include "sim/trace/json_text.h"
 
 namespace meshweave {
