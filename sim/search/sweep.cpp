@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "sim/base/error.h"
+#include "sim/base/parallel_for.h"
 #include "sim/report/report_json.h"
 #include "sim/report/report_table.h"
 
@@ -61,34 +59,15 @@ SweepRow run_point(const SweepPoint& point, const SweepSettings& settings) {
 
 std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSettings& settings) {
   std::vector<std::optional<SweepRow>> rows(points.size());
-  std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> done{0};
-  std::mutex failure_mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < points.size(); i = next++) {
-      try {
-        rows[i] = run_point(points[i], settings);
-      } catch (const Interrupted&) {
-        next = points.size();
-        return;
-      } catch (...) {
-        const std::lock_guard lock(failure_mutex);
-        if (!failure) failure = std::current_exception();
-        next = points.size();
-        return;
-      }
+  try {
+    parallel_for(points.size(), thread_count(settings.jobs), [&](std::size_t i) {
+      rows[i] = run_point(points[i], settings);
       const std::size_t finished = ++done;
       if (settings.on_progress) settings.on_progress(finished, points.size(), points[i].path);
-    }
-  };
-  const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
-  const std::size_t wanted = settings.jobs > 0 ? static_cast<std::size_t>(settings.jobs) : processors;
-  std::vector<std::thread> workers;
-  for (std::size_t i = 1; i < std::min(wanted, points.size()); ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
-  if (failure) std::rethrow_exception(failure);
+    });
+  } catch (const Interrupted&) {  // what is finished by then is the result
+  }
   std::vector<SweepRow> finished;
   for (std::optional<SweepRow>& row : rows) {
     if (row) finished.push_back(std::move(*row));
