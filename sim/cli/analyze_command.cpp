@@ -4,15 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <filesystem>
-#include <mutex>
-#include <thread>
 
 #include "sim/base/atomic_file.h"
-#include "sim/cli/pipeline.h"
-#include "sim/report/strategy_sweep.h"
+#include "sim/base/parallel_for.h"
 #include "sim/scenario/input_file.h"
+#include "sim/search/pipeline.h"
+#include "sim/search/strategy_sweep.h"
 
 namespace meshweave {
 namespace {
@@ -99,29 +97,11 @@ class Analysis {
   // In the order of the points, whatever thread takes which.
   std::vector<StrategyRow> simulate(const std::vector<Point>& points) {
     std::vector<StrategyRow> rows(points.size());
-    std::atomic<std::size_t> next{0}, done{0};
-    std::mutex failure_mutex;
-    std::exception_ptr failure;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < points.size(); i = next++) {
-        try {
-          rows[i] = analyze_strategy(points[i].strategy, [&](const Strategy& strategy) { return simulate(strategy); });
-        } catch (...) {
-          const std::lock_guard lock(failure_mutex);
-          if (!failure) failure = std::current_exception();
-          next = points.size();
-          return;
-        }
-        console_.progress(fmt::format("[{}/{}] {}", ++done, points.size(), points[i].what));
-      }
-    };
-    const std::size_t wanted =
-        line_.jobs > 0 ? static_cast<std::size_t>(line_.jobs) : std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::thread> workers;
-    for (std::size_t i = 1; i < std::min(wanted, points.size()); ++i) workers.emplace_back(work);
-    work();
-    for (std::thread& worker : workers) worker.join();
-    if (failure) std::rethrow_exception(failure);
+    std::atomic<std::size_t> done{0};
+    parallel_for(points.size(), thread_count(line_.jobs), [&](std::size_t i) {
+      rows[i] = analyze_strategy(points[i].strategy, [&](const Strategy& strategy) { return simulate(strategy); });
+      console_.progress(fmt::format("[{}/{}] {}", ++done, points.size(), points[i].what));
+    });
     return rows;
   }
 

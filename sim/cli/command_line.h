@@ -8,8 +8,8 @@
 #include "sim/emulate/emulate.h"
 #include "sim/execute/replay.h"
 #include "sim/report/build_trace.h"
-#include "sim/report/strategy_sweep.h"
 #include "sim/scenario/reader.h"
+#include "sim/search/strategy_sweep.h"
 
 namespace meshweave {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "sim/cli/pipeline.h"
 #include "sim/report/comparison.h"
 #include "sim/scenario/input_file.h"
+#include "sim/search/pipeline.h"
 #include "sim/trace/trace_reader.h"
 
 namespace meshweave {

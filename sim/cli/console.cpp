@@ -10,6 +10,7 @@
 
 #include "sim/base/json_text.h"
 #include "sim/base/text.h"
+#include "sim/report/diagnostics_json.h"
 
 namespace meshweave {
 namespace {
@@ -89,23 +90,6 @@ void Console::clear_progress() {
 
 std::string errors_json(const std::vector<Diagnostic>& diagnostics) {
   return "{\"errors\":" + diagnostics_json(diagnostics) + "}\n";
-}
-
-std::string diagnostics_json(const std::vector<Diagnostic>& diagnostics) {
-  JsonText out;
-  out.array();
-  for (const Diagnostic& d : diagnostics) {
-    out.object();
-    out.field("file", d.file);
-    out.field("line", d.line);
-    out.field("column", d.column);
-    out.field("pointer", d.pointer);
-    out.field("message", d.message);
-    out.field("hint", d.hint);
-    out.end();
-  }
-  out.end();
-  return out.take();
 }
 
 }  // namespace meshweave

@@ -42,8 +42,6 @@ class Console {
   bool has_line_ = false;
 };
 
-// Diagnostics as a JSON array of {file, line, column, pointer, message, hint}.
-std::string diagnostics_json(const std::vector<Diagnostic>& diagnostics);
 // The line {"errors": […]}.
 std::string errors_json(const std::vector<Diagnostic>& diagnostics);
 

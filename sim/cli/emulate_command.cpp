@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <thread>
-
 #include "sim/base/error.h"
-#include "sim/cli/pipeline.h"
+#include "sim/base/parallel_for.h"
 #include "sim/cli/trace_option.h"
 #include "sim/emulate/diagnose.h"
 #include "sim/emulate/tiny.h"
@@ -14,6 +12,7 @@
 #include "sim/report/emulated_timeline.h"
 #include "sim/report/emulation_report.h"
 #include "sim/report/report_table.h"
+#include "sim/search/pipeline.h"
 #include "sim/trace/trace_writer.h"
 
 namespace meshweave {
@@ -64,8 +63,7 @@ ExitCode emulate_command(const CommandLine& line, Console& console, const Interr
   EmulationSettings settings;
   settings.steps = line.steps;
   settings.precision = line.precision;
-  settings.interpreter.threads =
-      line.jobs > 0 ? line.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  settings.interpreter.threads = thread_count(line.jobs);
   settings.interpreter.interrupt = &interrupt;
   settings.on_progress = [&console](const std::string& text) { console.progress(text); };
   const EmulationReport report = emulate(input, settings);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "sim/base/json_text.h"
-#include "sim/cli/pipeline.h"
+#include "sim/search/pipeline.h"
 
 namespace meshweave {
 

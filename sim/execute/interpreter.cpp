@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "sim/base/error.h"
+#include "sim/base/parallel_for.h"
 #include "sim/base/random.h"
-#include "sim/execute/worker_team.h"
 
 namespace meshweave {
 

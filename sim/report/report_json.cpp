@@ -138,24 +138,6 @@ void write_provenance(JsonText& out, const RunView& run) {
   out.end();
 }
 
-void write_changes(JsonText& out, std::string_view key, const std::vector<TriedChange>& changes) {
-  out.key(key), out.array();
-  for (const TriedChange& tried : changes) {
-    out.object();
-    out.key("set"), out.array();
-    for (const Override& setting : tried.change) out.string(setting.pointer + "=" + setting.value);
-    out.end();
-    out.field("step_time_s", tried.step_time_s);
-    out.field("samples_per_s", tried.samples_per_s);
-    out.field("tokens_per_s", tried.tokens_per_s);
-    out.field("peak_memory_bytes", tried.peak_bytes);
-    out.field("headroom_bytes", tried.headroom_bytes);
-    out.field("verdict", name_of(tried.verdict));
-    out.end();
-  }
-  out.end();
-}
-
 }  // namespace
 
 void write_report(JsonText& out, const RunView& run, const Report& report) {
@@ -187,12 +169,6 @@ void write_report(JsonText& out, const RunView& run, const Report& report) {
   write_links(out, report);
   write_published(out, run, report);
   write_provenance(out, run);
-}
-
-void write_suggestions(JsonText& out, const Suggestions& suggestions) {
-  write_changes(out, "suggestions", suggestions.fitting);
-  write_changes(out, "insufficient_changes", suggestions.too_large);
-  out.field("impossible_changes", suggestions.impossible);
 }
 
 }  // namespace meshweave

@@ -6,13 +6,10 @@
 
 #include "sim/base/text.h"
 #include "sim/report/report.h"
-#include "sim/report/suggestions.h"
 
 namespace meshweave {
 
 std::string report_page(const RunView& run, const Report& report);
-// The end of the page of a step that does not fit: the single changes with which it does, or all that were tried.
-std::string suggestions_text(const Suggestions& suggestions);
 
 // "language: TP8 PP2 DP48, sequence parallel, ZeRO-1, recompute none"
 // "TP8 PP2 DP48 VPP14"

@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
-#include <thread>
 
+#include "sim/base/parallel_for.h"
 #include "sim/emulate/diagnose.h"
 #include "sim/emulate/emulate.h"
-#include "sim/execute/worker_team.h"
 #include "tests/emulate/prepared_program.h"
 #include "tests/support/dense_scenario.h"
 
@@ -114,8 +113,7 @@ struct Combination {
 
 void check_all(const std::vector<Combination>& all) {
   std::vector<std::string> faults(all.size());
-  WorkerTeam team(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-  team.run(all.size(), [&](std::size_t i) { faults[i] = fault_of(all[i].options); });
+  parallel_for(all.size(), thread_count(0), [&](std::size_t i) { faults[i] = fault_of(all[i].options); });
   for (std::size_t i = 0; i < all.size(); ++i) {
     INFO(all[i].name << ": " << faults[i]);
     CHECK(faults[i].empty());

@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "sim/base/parallel_for.h"
 #include "sim/base/random.h"
-#include "sim/execute/worker_team.h"
 #include "sim/program/verify.h"
 #include "tests/emulate/cases.h"
 #include "tests/emulate/prepared_program.h"
@@ -52,8 +52,7 @@ std::string fault_of(const Case& c) {
 
 void check_all(const std::vector<Case>& cases) {
   std::vector<std::string> faults(cases.size());
-  WorkerTeam team(static_cast<int>(std::thread::hardware_concurrency()));
-  team.run(cases.size(), [&](std::size_t i) { faults[i] = fault_of(cases[i]); });
+  parallel_for(cases.size(), thread_count(0), [&](std::size_t i) { faults[i] = fault_of(cases[i]); });
   int shown = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (faults[i].empty() || shown++ == 3) continue;

@@ -1,4 +1,4 @@
-#include "sim/report/strategy_sweep.h"
+#include "sim/search/strategy_sweep.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/report/analysis.h"
 #include "sim/report/svg_plot.h"
+#include "sim/search/analysis.h"
 
 namespace meshweave {
 

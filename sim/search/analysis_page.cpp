@@ -5,8 +5,8 @@
 #include <iterator>
 #include <numeric>
 
-#include "sim/report/analysis.h"
 #include "sim/report/report_table.h"
+#include "sim/search/analysis.h"
 
 namespace meshweave {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/json_text.h"
-#include "sim/cli/pipeline.h"
+#include "sim/search/pipeline.h"
 
 namespace meshweave {
 
@@ -48,6 +48,9 @@ std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSe
 
 // Those that do not fit last, refused ones behind them, else by step time; ties keep their order.
 void sort_by_step_time(std::vector<SweepRow>& rows);
+
+// Writes the varied values of a point, if there are any, as "vary" into the object that is open.
+void write_vary(JsonText& out, const SweepPoint& point);
 
 // The table of the rows that ran, and beneath it how many were refused and why.
 std::string sweep_table(const std::vector<SweepRow>& rows);

@@ -1,4 +1,4 @@
-#include "sim/report/single_changes.h"
+#include "sim/search/single_changes.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "sim/report/suggestions.h"
+#include "sim/search/suggestions.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "sim/report/single_changes.h"
+#include "sim/search/single_changes.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string>
 
-#include "sim/report/analysis.h"
 #include "sim/report/report_table.h"
+#include "sim/search/analysis.h"
 
 namespace meshweave {
 namespace {

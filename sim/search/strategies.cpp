@@ -1,4 +1,4 @@
-#include "sim/report/strategies.h"
+#include "sim/search/strategies.h"
 
 #include <fmt/format.h>
 

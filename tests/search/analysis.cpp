@@ -1,6 +1,6 @@
 // Strategies at one number of devices: what their programs execute, against the closed forms of the TSP paper
 // (arXiv 2604.26294), and whether the parts of every row add up.
-#include "sim/report/analysis.h"
+#include "sim/search/analysis.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,7 @@
 #include <sstream>
 
 #include "sim/base/error.h"
-#include "sim/report/report_json.h"
-#include "sim/report/strategy_sweep.h"
+#include "sim/search/strategy_sweep.h"
 #include "tests/report/finished_run.h"
 
 using namespace meshweave;

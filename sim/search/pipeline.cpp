@@ -1,4 +1,4 @@
-#include "sim/cli/pipeline.h"
+#include "sim/search/pipeline.h"
 
 #include <chrono>
 

@@ -1,6 +1,5 @@
-#include "sim/report/analysis.h"
+#include "sim/report/strategy_figures.h"
 
-#include "sim/base/error.h"
 #include "sim/program/work.h"
 
 namespace meshweave {
@@ -88,22 +87,6 @@ StrategyFigures figures_of(const RunView& run, const Report& report) {
   figures.layer_form = closed_form_of_layer(scenario);
   figures.states_form = closed_form_of_states(scenario);
   return figures;
-}
-
-StrategyRow analyze_strategy(const Strategy& strategy, const SimulateStrategy& simulate) {
-  StrategyRow row;
-  row.strategy = strategy;
-  try {
-    row.figures = simulate(strategy);
-  } catch (const InputError& error) {
-    row.refused = error.diagnostics();
-  }
-  return row;
-}
-
-std::string reason_of(const StrategyRow& row) {
-  const Diagnostic& first = row.refused.front();
-  return first.pointer.empty() ? first.message : first.pointer + ": " + first.message;
 }
 
 }  // namespace meshweave

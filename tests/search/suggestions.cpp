@@ -1,4 +1,4 @@
-#include "sim/report/suggestions.h"
+#include "sim/search/suggestions.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,6 @@
 #include <map>
 
 #include "sim/base/error.h"
-#include "sim/report/report_json.h"
-#include "sim/report/report_table.h"
 #include "sim/scenario/reader.h"
 #include "tests/report/finished_run.h"
 

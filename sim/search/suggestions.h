@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "sim/base/json_text.h"
 #include "sim/report/report.h"
-#include "sim/report/single_changes.h"
+#include "sim/search/single_changes.h"
 
 namespace meshweave {
 
@@ -38,5 +40,17 @@ struct SuggestionSettings {
 
 // The scenario is the one that does not fit. What `simulate` throws ends it.
 Suggestions suggest(const Scenario& scenario, const SuggestionSettings& settings);
+
+// The end of the page of a step that does not fit: the single changes with which it does, or all that were tried.
+std::string suggestions_text(const Suggestions& suggestions);
+
+// Writes into the object of the report of a step that does not fit:
+//   suggestions           the single changes that fit, the shortest step first: `set`, the values of the --set options
+//                         that make the change, then step_time_s, samples_per_s, tokens_per_s, peak_memory_bytes,
+//                         headroom_bytes and verdict of the step with it, from the analytic executor
+//   insufficient_changes  those that do not fit either, in the same form, the one that comes closest first
+//   impossible_changes    how many more make no scenario
+// All three are absent where it fits.
+void write_suggestions(JsonText& out, const Suggestions& suggestions);
 
 }  // namespace meshweave

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/single_changes.h"
+#include "sim/search/single_changes.h"
 
 namespace meshweave {
 

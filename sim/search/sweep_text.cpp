@@ -1,80 +1,18 @@
-#include "sim/cli/sweep.h"
-
+// What a sweep prints.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
-#include "sim/base/error.h"
-#include "sim/cli/console.h"
-#include "sim/report/report_json.h"
+#include "sim/report/diagnostics_json.h"
 #include "sim/report/report_table.h"
 #include "sim/scenario/json_document.h"
+#include "sim/search/sweep.h"
 
 namespace meshweave {
 namespace {
-
-void write_vary(JsonText& out, const SweepPoint& point) {
-  if (point.vary.empty()) return;
-  out.key("vary"), out.object();
-  for (const auto& [pointer, value] : point.vary) {
-    JsonError ignored;  // what is no JSON is a string, as the reader takes it
-    const std::optional<Json> json = parse_json(value, ignored);
-    out.key(pointer);
-    if (json)
-      out.raw(format_json(*json));
-    else
-      out.string(value);
-  }
-  out.end();
-}
-
-// The settings of the run that its table shows, and what is published about it.
-void describe(SweepRow& row, const RunOutcome& outcome) {
-  const Scenario& scenario = outcome.scenario;
-  const std::size_t sink = sink_module(scenario.model);
-  for (const ModuleLayout& layout : scenario.layout_by_module) {
-    row.layout += (row.layout.empty() ? "" : "; ") + degrees_text(layout);
-  }
-  row.micro_batch = fmt::format("{}", scenario.batch.micro);
-  row.recompute = name_of(scenario.layout_by_module[sink].recompute);
-  if (!scenario.published) return;
-  for (const auto& [key, value] : scenario.published->values) {
-    row.published[key] = published_text(scenario, outcome.report, key);
-  }
-}
-
-SweepRow run_point(const SweepPoint& point, const SweepSettings& settings) {
-  SweepRow row;
-  row.point = point;
-  try {
-    RunOutcome outcome = read_and_run(point.path, point.overrides, settings.run);
-    JsonText out(2);
-    out.object();
-    write_report(out, outcome.view(), outcome.report);
-    write_vary(out, point);
-    if (settings.write_timing) settings.write_timing(out, outcome);
-    out.end();
-    row.json = out.take();
-    describe(row, outcome);
-    row.report = std::move(outcome.report);
-    row.report.by_class.clear();
-  } catch (const InputError& error) {
-    row.refused = error.diagnostics();
-  } catch (const IoError& error) {
-    Diagnostic diagnostic;
-    diagnostic.message = error.what();
-    row.refused = {diagnostic};
-    row.unreadable = true;
-  }
-  return row;
-}
 
 std::string_view last_token(std::string_view pointer) { return pointer.substr(pointer.rfind('/') + 1); }
 
@@ -115,52 +53,19 @@ std::string refusals(const std::vector<SweepRow>& rows) {
 
 }  // namespace
 
-std::vector<SweepRow> sweep(const std::vector<SweepPoint>& points, const SweepSettings& settings) {
-  std::vector<std::optional<SweepRow>> rows(points.size());
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> done{0};
-  std::mutex failure_mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < points.size(); i = next++) {
-      try {
-        rows[i] = run_point(points[i], settings);
-      } catch (const Interrupted&) {
-        next = points.size();
-        return;
-      } catch (...) {
-        const std::lock_guard lock(failure_mutex);
-        if (!failure) failure = std::current_exception();
-        next = points.size();
-        return;
-      }
-      const std::size_t finished = ++done;
-      if (settings.on_progress) settings.on_progress(finished, points.size(), points[i].path);
-    }
-  };
-  const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
-  const std::size_t wanted = settings.jobs > 0 ? static_cast<std::size_t>(settings.jobs) : processors;
-  std::vector<std::thread> workers;
-  for (std::size_t i = 1; i < std::min(wanted, points.size()); ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
-  if (failure) std::rethrow_exception(failure);
-  std::vector<SweepRow> finished;
-  for (std::optional<SweepRow>& row : rows) {
-    if (row) finished.push_back(std::move(*row));
+void write_vary(JsonText& out, const SweepPoint& point) {
+  if (point.vary.empty()) return;
+  out.key("vary"), out.object();
+  for (const auto& [pointer, value] : point.vary) {
+    JsonError ignored;  // what is no JSON is a string, as the reader takes it
+    const std::optional<Json> json = parse_json(value, ignored);
+    out.key(pointer);
+    if (json)
+      out.raw(format_json(*json));
+    else
+      out.string(value);
   }
-  return finished;
-}
-
-void sort_by_step_time(std::vector<SweepRow>& rows) {
-  const auto group = [](const SweepRow& row) {
-    if (!row.ran()) return 2;
-    return row.report.memory.verdict == Verdict::out_of_memory ? 1 : 0;
-  };
-  std::stable_sort(rows.begin(), rows.end(), [&](const SweepRow& a, const SweepRow& b) {
-    if (group(a) != group(b)) return group(a) < group(b);
-    return a.ran() && a.report.step_time_s < b.report.step_time_s;
-  });
+  out.end();
 }
 
 std::string sweep_table(const std::vector<SweepRow>& rows) {
