@@ -314,7 +314,7 @@ void InProcessBackend<T>::move_operand(const std::vector<OpCall>& members, std::
     output_specs.push_back(&program_.tensor_spec(body, outputs.back()));
   }
   const OpSpec& spec = spec_of(members.front());
-  const bool adds = accumulates(program_, spec);
+  const bool adds = spec.attributes.accumulates;
   const auto count = static_cast<std::int64_t>(members.size());
   const std::size_t d = spec.attributes.dimension;
   const auto reduced = [&] {

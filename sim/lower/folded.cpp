@@ -231,9 +231,11 @@ class MlpBackward {
     product(MatmulForm::weight_gradient, "fc2", {dy, activated}, weight(ring_.fc2.weight, 1), came(1));
     if (ring_.fc1.bias != no_value) {
       std::vector<Value> reads{d_widened};
+      OpAttributes attributes;
+      attributes.accumulates = came(2) != no_value;
+      if (attributes.accumulates) reads.push_back(came(2));
       const Value db = weight(ring_.fc1.bias, 2);
-      if (came(2) != no_value) reads.push_back(came(2));
-      emit_weight_now(OpKind::bias_gradient, "fc1 bias", reads, db, {});
+      emit_weight_now(OpKind::bias_gradient, "fc1 bias", reads, db, attributes);
     }
     gradients = made;
     return total;
@@ -242,7 +244,8 @@ class MlpBackward {
   void product(MatmulForm form, const std::string& label, std::vector<Value> reads, Value written, Value added) {
     OpAttributes attributes;
     attributes.matmul = form;
-    if (added != no_value) reads.push_back(added);
+    attributes.accumulates = added != no_value;
+    if (attributes.accumulates) reads.push_back(added);
     if (form == MatmulForm::weight_gradient) return emit_weight_now(OpKind::matmul, label, reads, written, attributes);
     a_.emit(OpKind::matmul, label, std::move(reads), {written}, attributes);
   }

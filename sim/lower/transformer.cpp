@@ -147,6 +147,7 @@ Block record_head(const ModuleContext& context) {
   const Value loss = r.external(Role::loss, loss_spec(context));
   OpAttributes attributes;
   attributes.scale = context.loss_scale;
+  attributes.accumulates = true;
   r.op(OpKind::cross_entropy_loss, "loss", {sums, maximum, loss}, {loss}, attributes);
   return block;
 }

@@ -19,6 +19,7 @@
 
 #include "models/transformer.h"
 #include "sim/layout/process_grid.h"
+#include "sim/program/op_facts.h"
 #include "sim/scenario/scenario.h"
 
 namespace meshweave {
@@ -107,62 +108,6 @@ struct Tensor {
   std::uint16_t shard = no_shard;  // index into Program::shards
 };
 
-enum class OpKind : std::uint8_t {
-  // compute
-  matmul,                  // MatmulForm; forward: reads x, W[, bias], writes one or several y (the concatenation of
-                           // their last dimensions is the product); data_gradient: reads dy…, W, writes dx;
-                           // weight_gradient: reads dy…, x, writes dW. Where the result is read too, behind all
-                           // others, the product is added to it (accumulates())
-  bias_gradient,           // reads dy…[, db], writes db (accumulates where it reads it)
-  attention,               // fused: reads q, k, v, writes o[, log-sum-exp][, mask]
-  attention_backward,      // reads do, q, k, v, o, lse[, mask], writes dq, dk, dv
-  attention_merge,         // reads o, lse, o', lse' of the same queries over other keys, writes o, lse over both
-  batched_matmul,          // unfused attention, BatchedForm
-  softmax,                 // reads scores, writes probabilities
-  softmax_backward,        // reads dp, p, writes ds
-  dropout,                 // reads x, writes y, mask (1 byte per element)
-  dropout_backward,        // reads dy, mask, writes dx
-  norm,                    // reads x, γ[, β], writes y[, statistics]
-  norm_backward,           // reads dy, x, statistics, γ, writes dx
-  norm_weight_gradient,    // reads dy, x, statistics, dγ[, dβ], writes dγ[, dβ] (accumulates)
-  activation,              // reads x, writes y
-  activation_backward,     // reads dy, x, writes dx
-  rope,                    // reads q, k, writes q', k'
-  rope_backward,           // reads dq', dk', writes dq, dk
-  residual_add,            // reads residual, y[, bias], writes out[, mask]: out = residual + dropout(y + bias)
-  add,                     // reads two or more tensors, writes their sum
-  embedding,               // reads ids, table, writes y (partial over the axes that shard the vocabulary)
-  embedding_gradient,      // reads dy, ids[, dtable], writes dtable (accumulates where it reads it)
-  position_add,            // reads x, table, writes x + table[position]
-  position_gradient,       // reads dy, dtable, writes dtable (accumulates)
-  cross_entropy_max,       // reads logits, writes the local maximum per token
-  cross_entropy_sum,       // reads logits, maximum, labels, writes exp(logits − max) and [2]: Σexp, target logit
-  cross_entropy_loss,      // reads sums, maximum, loss, writes loss (accumulates Σ over tokens × scale)
-  cross_entropy_backward,  // reads exp, sums, labels, writes dlogits × scale
-  slice,                   // reads x, writes the rank's own part along dimension `dimension`
-  concat,                  // reads parts, writes them joined along `dimension`
-  reorder,                 // reads x, writes its rows in another order (Dimension::zigzag)
-  cast,                    // reads x, writes x in another dtype
-  fill,                    // writes a constant (0)
-  gradient_norm,           // reads gradients, writes Σ of squares (replicated tensors count on coordinate 0 only)
-  clip,                    // reads Σ of squares and gradients, writes the gradients × min(1, clip/norm)
-  adam,                    // reads gradient, main parameter, m, v, writes main parameter, m, v, parameter
-  copy_to_host,
-  copy_to_device,
-  // communication; operands are the rank's own inputs and outputs, as many of each: several are one call (coalesced).
-  // Where the outputs are read behind the inputs, the results are added to what they hold (accumulates()).
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  reduce,  // the root's result; other members write nothing
-  broadcast,
-  all_to_all,      // splits `dimension` over the members, joins along `joined`
-  point_to_point,  // a batch of messages posted together: reads what is sent, writes what is received
-};
-std::string_view name_of(OpKind);
-constexpr bool is_communication(OpKind k) { return k >= OpKind::all_reduce; }
-constexpr bool is_collective(OpKind k) { return k >= OpKind::all_reduce && k != OpKind::point_to_point; }
-
 enum class MatmulForm : std::uint8_t { forward, data_gradient, weight_gradient };
 // Unfused attention: scores = q·kᵀ, context = p·v, and their four gradients.
 enum class BatchedForm : std::uint8_t { scores, context, d_probabilities, d_value, d_query, d_key };
@@ -188,7 +133,8 @@ struct OpAttributes {
   Activation activation = Activation::gelu;
   Norm norm = Norm::layer_norm;
   AttentionMask mask = AttentionMask::causal;
-  bool bias = false;           // matmul, residual_add: the last read operand is a bias
+  bool bias = false;           // matmul, residual_add: the last operand read is a bias
+  bool accumulates = false;    // the results are added to the written operands, which are read behind all others
   std::uint8_t dimension = 0;  // all_gather, reduce_scatter, all_to_all, slice, concat: the dimension that changes
   std::uint8_t joined = 0;     // all_to_all: the dimension that grows
   std::int16_t root = 0;       // reduce, broadcast: position of the root in the group
@@ -351,9 +297,5 @@ struct Program {
 // Bytes that a sent message puts on the wire. Several messages of one op to one peer travel as one: the first carries
 // the bytes of all, the others none.
 std::int64_t wire_bytes(const Program& program, const Body& body, const Op& op, const Message& message);
-
-// Whether the result of a product, a gradient or a collective is added to what the written operand holds, which is then
-// read behind all others. Weights have at most two dimensions, activations more.
-bool accumulates(const Program& program, const OpSpec& spec);
 
 }  // namespace meshweave

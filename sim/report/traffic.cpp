@@ -41,7 +41,7 @@ double received(const Program& program, const Body& body, const Op& op) {
     case OpKind::all_to_all:
     case OpKind::broadcast:
     case OpKind::reduce: return in * (d - 1) / d;
-    default: bug("unknown collective");
+    default: bug("no rule for the bytes of " + std::string(name_of(spec.kind)));
   }
 }
 

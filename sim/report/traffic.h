@@ -9,6 +9,7 @@
 // Whatever algorithm a collective is priced with, its bytes are counted by this rule.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string_view>
@@ -36,6 +37,9 @@ constexpr std::size_t transfer_kind_count = 7;
 constexpr std::array<OpKind, transfer_kind_count> all_transfer_kinds{
     OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter, OpKind::broadcast,
     OpKind::reduce,     OpKind::all_to_all, OpKind::point_to_point};
+static_assert(std::count_if(op_facts.begin(), op_facts.end(),
+                            [](const OpFacts& facts) { return is_communication(facts.kind); }) == transfer_kind_count,
+              "every communication is counted");
 
 // Bytes per device: the mean over all ranks.
 struct Traffic {
