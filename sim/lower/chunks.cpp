@@ -4,6 +4,7 @@
 #include <map>
 
 #include "sim/base/error.h"
+#include "sim/base/narrow.h"
 
 namespace meshweave {
 
@@ -91,7 +92,7 @@ class Chunker {
     ensure(sequence.size % chunks == 0, "chunks do not divide the sequence of " + part.spec.name);
     sequence.size /= chunks;
     const bool is_share = (sequence.sharded_over & context_.tp_axis) != 0;
-    part.spec.pieces = static_cast<std::uint16_t>(is_share ? 1 : context_.tp());
+    part.spec.pieces = narrow<std::uint32_t>(is_share ? 1 : context_.tp(), "pieces");
     part.of_input |= part.role == Role::input;
     part.role = Role::local;
     part.alias = whole;

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "sim/base/narrow.h"
 #include "sim/lower/adjoint.h"
 #include "sim/lower/context_parallel.h"
 #include "sim/lower/layer_parts.h"
@@ -80,7 +81,7 @@ class FoldedAttention {
       visitors.push_back(r_.add(std::move(value)));
     }
     OpAttributes attributes;
-    attributes.root = static_cast<std::int16_t>(owner);
+    attributes.root = narrow<std::int16_t>(owner, "root");
     r_.collective(OpKind::broadcast, "attention weights", c_.weight_stream, c_.sequence_group, sent, visitors,
                   attributes);
     step.projection = visitors.back();
@@ -138,7 +139,7 @@ OpAttributes hop_attributes(const ModuleContext& c) {
   if (c.layout().tsp.ring == RingKind::striped) {
     const int members = std::min(c.tsp(), c.scenario->cluster.node.gpus);
     const int rings = members == 4 || members == 6 ? members - 2 : members - 1;
-    attributes.stripes = static_cast<std::uint8_t>(std::max(1, rings));
+    attributes.stripes = narrow<std::uint16_t>(std::max(1, rings), "stripes");
   }
   return attributes;
 }

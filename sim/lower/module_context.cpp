@@ -1,5 +1,7 @@
 #include "sim/lower/module_context.h"
 
+#include "sim/base/narrow.h"
+
 namespace meshweave {
 
 namespace {
@@ -14,7 +16,7 @@ std::vector<Dimension> with_features(std::vector<Dimension> dimensions, std::ini
 std::vector<Dimension> ModuleContext::tokens() const {
   const ModuleLayout& l = layout();
   Dimension sequence{shape().sequence / (l.cp.degree * l.tsp.degree), sequence_axes};
-  if (ring() > 1 && partition() == Partition::zigzag) sequence.zigzag = static_cast<std::uint16_t>(ring());
+  if (ring() > 1 && partition() == Partition::zigzag) sequence.zigzag = narrow<std::uint16_t>(ring(), "zigzag parts");
   return {sequence, {scenario->batch.micro, dp_axis}};
 }
 
@@ -56,7 +58,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
   ModuleContext c;
   c.scenario = &scenario;
   c.plan = &plan;
-  c.module = static_cast<std::uint8_t>(plan.module);
+  c.module = narrow<std::uint8_t>(plan.module, "modules");
   c.grid = builder.grid(plan.grid);
   const auto axis = [&](Axis a) { return plan.grid.degree(a) > 1 ? mask_of(a) : AxisMask{0}; };
   c.tp_axis = axis(Axis::tp);

@@ -1,6 +1,10 @@
 #include "sim/program/builder.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "sim/base/error.h"
+#include "sim/base/narrow.h"
 #include "sim/base/random.h"
 
 namespace meshweave {
@@ -43,14 +47,14 @@ std::uint32_t intern(std::vector<T>& table, std::unordered_multimap<std::size_t,
   return id;
 }
 
-// The index of `value` in a short table, appended when missing.
+// The index of `value` in a short table of `name`, appended when missing. The largest index stands for none.
 template <typename Index, typename T>
-Index find_or_append(std::vector<T>& table, const T& value) {
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    if (table[i] == value) return static_cast<Index>(i);
-  }
-  table.push_back(value);
-  return static_cast<Index>(table.size() - 1);
+Index find_or_append(std::vector<T>& table, const T& value, std::string_view name) {
+  const auto found = std::find(table.begin(), table.end(), value);
+  const auto index = narrow<Index>(found - table.begin(), name);
+  ensure(index != std::numeric_limits<Index>::max(), "too many " + std::string(name));
+  if (found == table.end()) table.push_back(value);
+  return index;
 }
 
 }  // namespace
@@ -61,24 +65,26 @@ std::uint8_t ProgramBuilder::stream(StreamKind kind, std::string_view name) {
   std::vector<Stream>& streams = program_.streams;
   if (streams.empty()) streams.push_back({std::string(name_of(StreamKind::compute)), StreamKind::compute});
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (streams[i].name == name) return static_cast<std::uint8_t>(i);
+    if (streams[i].name == name) return narrow<std::uint8_t>(i, "streams");
   }
   streams.push_back({std::string(name), kind});
-  return static_cast<std::uint8_t>(streams.size() - 1);
+  return narrow<std::uint8_t>(streams.size() - 1, "streams");
 }
 
 std::uint16_t ProgramBuilder::grid(const ProcessGrid& grid) {
-  return find_or_append<std::uint16_t>(program_.grids, grid);
+  return find_or_append<std::uint16_t>(program_.grids, grid, "grids");
 }
 
 std::uint16_t ProgramBuilder::group(const Group& group) {
-  return find_or_append<std::uint16_t>(program_.groups, group);
+  return find_or_append<std::uint16_t>(program_.groups, group, "groups");
 }
 
-std::uint8_t ProgramBuilder::peer(const Peer& peer) { return find_or_append<std::uint8_t>(program_.peers, peer); }
+std::uint8_t ProgramBuilder::peer(const Peer& peer) {
+  return find_or_append<std::uint8_t>(program_.peers, peer, "peers");
+}
 
 std::uint16_t ProgramBuilder::shard(const ShardPattern& shard) {
-  return find_or_append<std::uint16_t>(program_.shards, shard);
+  return find_or_append<std::uint16_t>(program_.shards, shard, "shard patterns");
 }
 
 std::uint32_t ProgramBuilder::tensor_spec(const TensorSpec& spec) {
@@ -105,7 +111,8 @@ std::uint32_t ProgramBuilder::storage(Body& body, std::int64_t bytes, Category c
 
 std::uint32_t ProgramBuilder::view(Body& body, std::uint32_t spec, std::uint32_t storage, std::int64_t offset,
                                    Place where, std::uint16_t shard) {
-  body.tensors.push_back({spec, storage, offset, where.layer, where.micro_batch, shard});
+  body.tensors.push_back({spec, storage, offset, narrow<std::int16_t>(where.layer, "layer"),
+                          narrow<std::int16_t>(where.micro_batch, "micro-batch"), shard});
   return static_cast<std::uint32_t>(body.tensors.size() - 1);
 }
 
@@ -117,10 +124,10 @@ Op& ProgramBuilder::append(Body& body, std::uint32_t spec, std::span<const std::
   op.spec = spec;
   op.first_operand = static_cast<std::uint32_t>(body.operands.size());
   op.first_message = static_cast<std::uint32_t>(body.messages.size());
-  op.message_count = static_cast<std::uint16_t>(messages.size());
-  op.layer = where.layer;
-  op.micro_batch = where.micro_batch;
-  op.chunk = where.chunk;
+  op.message_count = narrow<std::uint16_t>(messages.size(), "messages of an op");
+  op.layer = narrow<std::int16_t>(where.layer, "layer");
+  op.micro_batch = narrow<std::int16_t>(where.micro_batch, "micro-batch");
+  op.chunk = narrow<std::int16_t>(where.chunk, "virtual stage");
   body.operands.insert(body.operands.end(), reads.begin(), reads.end());
   body.operands.insert(body.operands.end(), writes.begin(), writes.end());
   body.messages.insert(body.messages.end(), messages.begin(), messages.end());

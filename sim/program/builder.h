@@ -14,9 +14,9 @@ namespace meshweave {
 
 // Where an op or a tensor stands: layer, micro-batch and virtual stage, −1 where it has none.
 struct Place {
-  std::int16_t layer = -1;
-  std::int16_t micro_batch = -1;
-  std::int16_t chunk = -1;
+  int layer = -1;
+  int micro_batch = -1;
+  int chunk = -1;
 };
 
 class ProgramBuilder {

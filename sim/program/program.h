@@ -77,7 +77,7 @@ struct TensorSpec {
   std::uint8_t rank = 0;  // used dimensions
   // Dimension 0 is made of this many equal runs of rows, evenly apart in the whole tensor: a chunk of a gathered
   // sequence has a run of every rank's share. Offsets count in chunk order, in which a chunk is contiguous.
-  std::uint16_t pieces = 1;
+  std::uint32_t pieces = 1;
   DType dtype = DType::bf16;
   AxisMask partial = 0;
   std::uint16_t grid = 0;  // index into Program::grids: whose coordinates shard it
@@ -138,7 +138,7 @@ struct OpAttributes {
   std::uint8_t dimension = 0;  // all_gather, reduce_scatter, all_to_all, slice, concat: the dimension that changes
   std::uint8_t joined = 0;     // all_to_all: the dimension that grows
   std::int16_t root = 0;       // reduce, broadcast: position of the root in the group
-  std::uint8_t stripes = 1;    // point_to_point: rings of one message each over a node's mesh that the batch stands
+  std::uint16_t stripes = 1;   // point_to_point: rings of one message each over a node's mesh that the batch stands
                                // for, every one on a link of its own with 1/stripes of the bytes; equal at both ends
   double dropout = 0;
   double visible = -1;  // attention: share of the (query, key) pairs that the mask shows; < 0: the mask's own

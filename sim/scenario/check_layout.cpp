@@ -122,6 +122,10 @@ void check_tensor_parallel(const TransformerShape& shape, const ModuleLayout& la
 void check_partition(std::int64_t sequence, std::int64_t degree, Partition partition, const std::string& at,
                      const ReportAt& report) {
   const std::int64_t parts = partition == Partition::zigzag ? 2 * degree : degree;
+  // Hops along a ring are counted in 16 bits.
+  constexpr std::int64_t longest_ring = 32767;
+  if (degree > longest_ring)
+    return report(at, fmt::format("{} ranks that share a sequence are too many (at most {})", degree, longest_ring));
   if (sequence % parts == 0) return;
   const std::int64_t below = sequence / parts * parts;
   report(at,
