@@ -18,7 +18,8 @@
 namespace meshweave {
 
 template <std::integral To, std::integral From>
-To narrow(From value, std::string_view name, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+constexpr To narrow(From value, std::string_view name, const char* file = __builtin_FILE(),
+                    int line = __builtin_LINE()) {
   if (!std::in_range<To>(value)) {
     bug(std::string(name) + ": " + std::to_string(value) + " is not within " +
             std::to_string(std::numeric_limits<To>::min()) + " and " + std::to_string(std::numeric_limits<To>::max()),

@@ -75,7 +75,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
     c.tp_group = group(Axis::tp);
     c.tensor_stream = builder.stream(StreamKind::tensor);
   }
-  if (c.sequence_axes != 0) c.context_stream = builder.stream(StreamKind::tensor, "context");
+  if (c.sequence_axes != 0) c.context_stream = builder.stream(Purpose::context);
   if (axis(Axis::ulysses) != 0) c.ulysses_group = group(Axis::ulysses);
   if (c.ring() > 1) {
     const Axis ring = c.tsp() > 1 ? Axis::tsp : Axis::cp;
@@ -83,7 +83,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
     c.next_in_ring = builder.peer(peer_along(plan.grid, ring, 1));
     c.previous_in_ring = builder.peer(peer_along(plan.grid, ring, -1));
   }
-  if (c.tsp() > 1) c.weight_stream = builder.stream(StreamKind::tensor, "weights");
+  if (c.tsp() > 1) c.weight_stream = builder.stream(Purpose::weights);
   if (c.pp_axis != 0) c.pipeline_stream = builder.stream(StreamKind::pipeline);
   c.data_stream = builder.stream(StreamKind::data);
   c.loss_scale = 1.0 / (static_cast<double>(scenario.batch.global) * static_cast<double>(c.shape().sequence));

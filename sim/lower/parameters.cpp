@@ -253,6 +253,7 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
   group.patterns.insert(group.patterns.end(), shard_patterns_.begin(), shard_patterns_.end());
   for (const AxisPattern& p : whole_axes(context_, context_.pp_axis)) group.patterns.push_back(p);
   TensorSpec spec = make_spec("gradient norm²", {{1, 0}}, DType::fp32, group.axes(), context_.grid);
+  spec.content = Content::squared_norm;
   const std::uint32_t own = builder_.transient(body_, builder_.tensor_spec(spec), Category::workspace, {});
   OpSpec norm = op(OpKind::gradient_norm, Phase::optimizer, "gradient norm");
   norm.sync = group.patterns.empty();

@@ -58,8 +58,7 @@ std::uint32_t StageLowering::external(const BlockValue& value, int micro_batch) 
   const auto key = std::tuple(value.role, micro_batch);
   if (const auto it = externals_.find(key); it != externals_.end()) return it->second;
   const std::uint32_t storage = builder_.storage(body_, value.spec.bytes(), Category::activations, true);
-  const std::uint32_t tensor =
-      builder_.view(body_, value.tensor_spec, storage, 0, {-1, micro_batch, -1});
+  const std::uint32_t tensor = builder_.view(body_, value.tensor_spec, storage, 0, {-1, micro_batch, -1});
   externals_.emplace(key, tensor);
   return tensor;
 }
@@ -90,8 +89,7 @@ std::uint32_t StageLowering::resolve(std::size_t site_index, Tensors& tensors, V
 
 void StageLowering::stamp(std::size_t site_index, const std::vector<BlockOp>& ops, Tensors& tensors, int micro_batch) {
   const Site& site = sites_[site_index];
-  const Place where{site.layer, micro_batch,
-                    site.chunk};
+  const Place where{site.layer, micro_batch, site.chunk};
   for (const BlockOp& op : ops) {
     reads_.clear();
     writes_.clear();

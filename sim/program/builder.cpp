@@ -17,9 +17,10 @@ std::size_t hash_of(const TensorSpec& spec) {
   std::size_t h = stream_key(spec.name);
   for (const Dimension& d : spec.dimensions) {
     h = combine(h, static_cast<std::uint64_t>(d.size) << 8 | d.sharded_over);
-    h = combine(h, static_cast<std::uint64_t>(static_cast<std::uint16_t>(d.visit)) << 16 | d.zigzag);
+    h = combine(
+        h, static_cast<std::uint64_t>(d.held.of) << 32 | static_cast<std::uint64_t>(d.held.index) << 16 | d.zigzag);
   }
-  return combine(h, static_cast<std::uint64_t>(spec.pieces) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 |
+  return combine(h, static_cast<std::uint64_t>(spec.runs) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 |
                         static_cast<std::uint64_t>(spec.partial) << 8 | spec.grid);
 }
 
@@ -47,6 +48,32 @@ std::uint32_t intern(std::vector<T>& table, std::unordered_multimap<std::size_t,
   return id;
 }
 
+// The purpose of a kind's own stream.
+Purpose purpose_of(StreamKind kind) {
+  switch (kind) {
+    case StreamKind::tensor: return Purpose::tensor;
+    case StreamKind::pipeline: return Purpose::pipeline;
+    case StreamKind::data: return Purpose::data;
+    case StreamKind::compute:
+    case StreamKind::boundary:
+    case StreamKind::copy_out:
+    case StreamKind::copy_in: return Purpose::none;
+  }
+  bug("unknown stream kind");
+}
+
+StreamKind kind_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::tensor:
+    case Purpose::context:
+    case Purpose::weights: return StreamKind::tensor;
+    case Purpose::pipeline: return StreamKind::pipeline;
+    case Purpose::data: return StreamKind::data;
+    case Purpose::none: break;
+  }
+  bug("no stream without a purpose");
+}
+
 // The index of `value` in a short table of `name`, appended when missing. The largest index stands for none.
 template <typename Index, typename T>
 Index find_or_append(std::vector<T>& table, const T& value, std::string_view name) {
@@ -59,15 +86,22 @@ Index find_or_append(std::vector<T>& table, const T& value, std::string_view nam
 
 }  // namespace
 
-std::uint8_t ProgramBuilder::stream(StreamKind kind) { return stream(kind, name_of(kind)); }
+std::uint8_t ProgramBuilder::stream(StreamKind kind) {
+  return stream({std::string(name_of(kind)), kind, purpose_of(kind)});
+}
 
-std::uint8_t ProgramBuilder::stream(StreamKind kind, std::string_view name) {
+std::uint8_t ProgramBuilder::stream(Purpose purpose) {
+  return stream({std::string(name_of(purpose)), kind_of(purpose), purpose});
+}
+
+std::uint8_t ProgramBuilder::stream(const Stream& wanted) {
   std::vector<Stream>& streams = program_.streams;
   if (streams.empty()) streams.push_back({std::string(name_of(StreamKind::compute)), StreamKind::compute});
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (streams[i].name == name) return narrow<std::uint8_t>(i, "streams");
+    if (streams[i].kind == wanted.kind && streams[i].purpose == wanted.purpose)
+      return narrow<std::uint8_t>(i, "streams");
   }
-  streams.push_back({std::string(name), kind});
+  streams.push_back(wanted);
   return narrow<std::uint8_t>(streams.size() - 1, "streams");
 }
 

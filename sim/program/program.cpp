@@ -35,6 +35,11 @@ Peer peer_along(const ProcessGrid& grid, Axis axis, int delta) {
   return peer;
 }
 
+std::string_view name_of(Purpose purpose) {
+  constexpr std::string_view names[] = {"tensor", "context", "weights", "pipeline", "data", "none"};
+  return names[static_cast<std::size_t>(purpose)];
+}
+
 std::pair<std::int64_t, std::int64_t> Program::byte_range(const Body& body, std::uint32_t tensor) const {
   const Tensor& t = body.tensors[tensor];
   const TensorSpec& spec = tensor_specs[t.spec];

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "models/transformer.h"
+#include "sim/base/narrow.h"
 #include "sim/layout/process_grid.h"
 #include "sim/program/op_facts.h"
 #include "sim/scenario/scenario.h"
@@ -45,29 +46,47 @@ struct Storage {
   bool persistent = false;
 };
 
+// Which part of a sharded dimension a rank holds. One that is not its own is a visitor.
+struct HeldPart {
+  enum class Of : std::uint8_t {
+    rank,   // the part of the rank's own index
+    owner,  // part `index`, on every rank
+    ring,   // the part of the rank `index` places behind, cyclically: it came as many hops along the ring. The own
+            // part, which visits first, came none
+  };
+  Of of = Of::rank;
+  std::uint16_t index = 0;
+  constexpr bool visits() const { return of != Of::rank; }
+  bool operator==(const HeldPart&) const = default;
+};
+constexpr HeldPart part_of_owner(int owner) { return {HeldPart::Of::owner, narrow<std::uint16_t>(owner, "owner")}; }
+constexpr HeldPart part_after_hops(int hops) { return {HeldPart::Of::ring, narrow<std::uint16_t>(hops, "hops")}; }
+
 // Local extent of one dimension, and the axes that shard the global one. Of the axes of a sequence (dimension 0) tp is
 // the minor one, of those of features the major one; the others are major by their number.
 struct Dimension {
   std::int64_t size = 1;
   AxisMask sharded_over = 0;
-  // Which part a rank holds. 0: that of its own index. r + 1: part r (a visitor from a fixed owner). −s: the part of
-  // index own − s, cyclically (a visitor that came s hops along a ring; the own part visits with s = the length). A
-  // rank sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
-  std::int16_t visit = 0;
-  // Rows are in zigzag order over this many parts: of 2n chunks of the sequence part p holds p and 2n − 1 − p. 0: in
+  // A rank sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
+  HeldPart held;
+  // Rows are in zigzag order over this many parts: of 2n segments of the sequence part p holds p and 2n − 1 − p. 0: in
   // the order of the sequence.
   std::uint16_t zigzag = 0;
   bool operator==(const Dimension&) const = default;
 };
-// The visit of part `part`, whoever holds it, and of the part that came `hops` along a ring of `length`.
-constexpr std::int16_t visit_of_part(int part) { return static_cast<std::int16_t>(part + 1); }
-constexpr std::int16_t visit_of_hops(int hops, int length) {
-  return static_cast<std::int16_t>(hops == 0 ? -length : -hops);
-}
 // The axes over which a contraction with this dimension leaves a partial sum.
-constexpr AxisMask contracted_axes(const Dimension& d) { return d.visit == 0 ? d.sharded_over : AxisMask{0}; }
+constexpr AxisMask contracted_axes(const Dimension& d) { return d.held.visits() ? AxisMask{0} : d.sharded_over; }
 
 constexpr int max_dimensions = 4;
+
+// What executors make or look at by itself; everything else is known by what reads and writes it.
+enum class Content : std::uint8_t {
+  other,
+  token_ids,     // of the samples of a micro-batch
+  labels,        // the token behind each
+  loss,          // of the step
+  squared_norm,  // of all gradients
+};
 
 // Name, local shape and dtype of a tensor, and the axes over which its value is still a partial sum. Activations
 // are [sequence, batch, features…]; a gradient is named "d(NAME)", a main gradient "grad(NAME)".
@@ -75,10 +94,11 @@ struct TensorSpec {
   std::string name;
   std::array<Dimension, max_dimensions> dimensions{};
   std::uint8_t rank = 0;  // used dimensions
-  // Dimension 0 is made of this many equal runs of rows, evenly apart in the whole tensor: a chunk of a gathered
-  // sequence has a run of every rank's share. Offsets count in chunk order, in which a chunk is contiguous.
-  std::uint32_t pieces = 1;
+  // Dimension 0 is made of this many equal runs of rows, evenly apart in the whole tensor: a piece of a gathered
+  // sequence has a run of every rank's share. Offsets count in the order of the pieces, in which each is contiguous.
+  std::uint32_t runs = 1;
   DType dtype = DType::bf16;
+  Content content = Content::other;
   AxisMask partial = 0;
   std::uint16_t grid = 0;  // index into Program::grids: whose coordinates shard it
   // Local rows of each part where dimension 0 packs several that are sharded one by one: a rank's rows of the qkv
@@ -159,7 +179,7 @@ struct OpSpec {
   std::uint8_t module = 0;  // vertex of the module graph
   std::uint16_t group = no_group;
   bool sync = false;       // holds the host until it ends
-  bool same_call = false;  // issued by the host call of an op before it, at no cost of its own: a later chunk
+  bool same_call = false;  // issued by the host call of an op before it, at no cost of its own: a later piece
   OpAttributes attributes;
   std::string label;  // what it computes: "qkv", "attention", "fc1 gather", …
   std::vector<std::uint32_t> reads;
@@ -199,9 +219,21 @@ constexpr std::uint64_t ring_tag(int module, int layer, int micro_batch, std::si
 
 enum class StreamKind : std::uint8_t { compute, tensor, pipeline, data, boundary, copy_out, copy_in };
 std::string_view name_of(StreamKind);
+// What the communications of a stream are for.
+enum class Purpose : std::uint8_t {
+  tensor,    // activations of tensor parallelism
+  context,   // keys, values and heads between shards of the sequence
+  weights,   // visiting weights of tsp and their gradients
+  pipeline,  // activations between stages
+  data,      // gradients and parameters
+  none,      // no communication
+};
+std::string_view name_of(Purpose);
+
 struct Stream {
   std::string name;
   StreamKind kind = StreamKind::compute;
+  Purpose purpose = Purpose::none;
 };
 
 // The members of a rank's group follow from its coordinates in grid `grid` (ProcessGrid::group).

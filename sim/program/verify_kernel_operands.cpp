@@ -17,11 +17,11 @@ AxisMask feature_axes(const TensorSpec& t) {
   return axes;
 }
 
-std::int16_t visit_of_features(const TensorSpec& t) {
+HeldPart part_of_features(const TensorSpec& t) {
   for (std::size_t i = 2; i < t.rank; ++i) {
-    if (t.dimensions[i].visit != 0) return t.dimensions[i].visit;
+    if (t.dimensions[i].held.visits()) return t.dimensions[i].held;
   }
-  return 0;
+  return {};
 }
 
 std::int64_t features(const TensorSpec& t) {
@@ -86,7 +86,7 @@ class KernelOperands : public OperandExpectations {
 
   // The token dimensions [sequence, batch] that both begin with.
   void expect_same_tokens(const TensorSpec& a, const TensorSpec& b) {
-    expect_fit(a.dimensions[0] == b.dimensions[0] && a.dimensions[1] == b.dimensions[1] && a.pieces == b.pieces, a, b);
+    expect_fit(a.dimensions[0] == b.dimensions[0] && a.dimensions[1] == b.dimensions[1] && a.runs == b.runs, a, b);
   }
 
   void expect_mask(const TensorSpec& mask, const TensorSpec& of) {
@@ -112,7 +112,7 @@ class KernelOperands : public OperandExpectations {
     if (inputs() == reads()) return expect_partial(out(0), contribution);
     // What a visitor's gradient grows by on its way has a name for each rank.
     const bool travels = std::any_of(out(0).dimensions.begin(), out(0).dimensions.begin() + out(0).rank,
-                                     [](const Dimension& d) { return d.visit != 0; });
+                                     [](const Dimension& d) { return d.held.visits(); });
     if (travels) return expect_result(contribution);
     expect_accumulation(reads() - 1, 0, contribution);
   }
@@ -143,7 +143,7 @@ class KernelOperands : public OperandExpectations {
   void expect_features(const TensorSpec& weight, std::size_t dimension, std::int64_t count, AxisMask axes,
                        const TensorSpec& activation) {
     expect_fit(weight.rank == 2 && size(weight, dimension) == count && sharded(weight, dimension) == axes &&
-                   (axes == 0 || weight.dimensions[dimension].visit == visit_of_features(activation)),
+                   (axes == 0 || weight.dimensions[dimension].held == part_of_features(activation)),
                activation, weight);
   }
 

@@ -18,18 +18,10 @@
 
 namespace meshweave {
 
-// What a transfer is for: the stream that it runs on.
-enum class Purpose : std::uint8_t {
-  tensor,    // activations of tensor parallelism
-  context,   // keys, values and heads between shards of the sequence
-  weights,   // visiting weights of tsp and their gradients
-  pipeline,  // activations between stages
-  data,      // gradients and parameters
-};
+// Purposes that transfers have.
 constexpr std::size_t purpose_count = 5;
 constexpr std::array<Purpose, purpose_count> all_purposes{Purpose::tensor, Purpose::context, Purpose::weights,
                                                           Purpose::pipeline, Purpose::data};
-std::string_view name_of(Purpose);
 // The purpose of what runs on a communication stream.
 Purpose purpose_of(const Stream& stream);
 
