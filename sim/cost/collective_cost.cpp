@@ -22,7 +22,9 @@ struct Traffic {
 
 bool runs(Algorithm algorithm, OpKind kind) {
   switch (algorithm) {
-    case Algorithm::ring: return kind != OpKind::all_to_all && kind != OpKind::point_to_point;
+    case Algorithm::ring:
+      return kind == OpKind::all_reduce || kind == OpKind::all_gather || kind == OpKind::reduce_scatter ||
+             kind == OpKind::broadcast || kind == OpKind::reduce;
     case Algorithm::tree:
     case Algorithm::nvls: return kind == OpKind::all_reduce;
     case Algorithm::direct: return kind == OpKind::all_to_all;
@@ -166,7 +168,7 @@ TransferCost collective_cost(const Cluster& cluster, OpKind kind, double payload
     least = seconds;
     best = cost;
   }
-  ensure(std::isfinite(least), "no collective curve of the node runs this operation");
+  ensure(std::isfinite(least), "no collective curve of the node runs " + std::string(name_of(kind)));
   return best;
 }
 

@@ -25,7 +25,7 @@
 // Time alone:  startup + max over classes of bytes / min(cap, link rate)
 //   startup = base + steps inside · intra_hop + steps of NICs · nic_hop           (NCCL src/graph/tuning.cc)
 //   cap     = links · peak × efficiency / (1 + √(pipeline_bytes / B)), B the bytes on that class
-// The root comes from pipelining: B bytes in chunks over a path take √(c·B) more than B/rate with the best chunk.
+// The root comes from pipelining: B bytes in packets over a path take √(c·B) more than B/rate with the best packet.
 // Beyond two nodes the NIC's cap of rings and trees that fill their nodes falls by `many_node_loss` per doubling.
 #pragma once
 

@@ -47,8 +47,12 @@ int fixed_part(const Program& program, const OpSpec& spec) {
     case Phase::forward: return 0;
     case Phase::backward_data: return 1;
     case Phase::backward_weight: return 2;
-    default: return -1;
+    case Phase::recompute:
+    case Phase::gradient_reduce:
+    case Phase::optimizer:
+    case Phase::parameter_gather: return -1;
   }
+  bug("unknown phase");
 }
 
 // The first op of each (chunk, micro-batch, part) carries the whole duration of its virtual stage.
@@ -181,15 +185,20 @@ CostOrigin messages_origin(const Program& program, const Cluster& cluster, const
 }
 
 const std::string& kernel_source(const DeviceModel& device, OpKind kind) {
-  switch (kind) {
-    case OpKind::matmul:
-    case OpKind::batched_matmul: return device.matmul.source;
-    case OpKind::attention:
-    case OpKind::attention_backward: return device.attention.source;
-    case OpKind::copy_to_host:
-    case OpKind::copy_to_device: return device.source;
-    default: return device.memory.source;
+  switch (facts_of(kind).priced_as) {
+    case PricedAs::product:
+    case PricedAs::products: return device.matmul.source;
+    case PricedAs::fused_attention: return device.attention.source;
+    case PricedAs::streaming:
+    case PricedAs::elementwise:
+    case PricedAs::norms:
+    case PricedAs::norms_backward:
+    case PricedAs::norm_sums:
+    case PricedAs::loss_passes: return device.memory.source;
+    case PricedAs::collective:
+    case PricedAs::messages: break;
   }
+  bug("a communication is no kernel");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/base/error.h"
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
 
@@ -40,10 +41,6 @@ double nearest_efficiency(const AttentionModel& model, double head_dim, bool bac
   return backward ? best->backward : best->forward;
 }
 
-bool is_copy(OpKind kind) { return kind == OpKind::copy_to_host || kind == OpKind::copy_to_device; }
-bool is_product(OpKind kind) { return kind == OpKind::matmul || kind == OpKind::batched_matmul; }
-bool is_attention(OpKind kind) { return kind == OpKind::attention || kind == OpKind::attention_backward; }
-
 DType operand_type(const Program& program, const OpSpec& spec) {
   const auto& operands = spec.reads.empty() ? spec.writes : spec.reads;
   return operands.empty() ? DType::bf16 : program.tensor_specs[operands.front()].dtype;
@@ -60,7 +57,7 @@ double accumulation_seconds(const DeviceModel& device, const Program& program, c
   if (spec.kind != OpKind::matmul || spec.attributes.matmul != MatmulForm::weight_gradient) return 0;
   constexpr std::int64_t plain_epilogue_bytes = 2;
   const TensorSpec& gradient = program.tensor_specs[spec.writes.front()];
-  const std::int64_t passes = accumulates(program, spec) ? 2 : 1;
+  const std::int64_t passes = spec.attributes.accumulates ? 2 : 1;
   const std::int64_t extra = passes * gradient.bytes() - plain_epilogue_bytes * gradient.elements();
   return static_cast<double>(extra) / streaming_rate(device);
 }
@@ -143,7 +140,7 @@ double loss_pass_bytes(OpKind kind) {
     case OpKind::cross_entropy_max: return cast + reduce;
     case OpKind::cross_entropy_sum: return in_place + in_place + reduce + in_place;
     case OpKind::cross_entropy_backward: return in_place + cast;
-    default: return 0;
+    default: bug("no pass over the logits: " + std::string(name_of(kind)));
   }
 }
 
@@ -154,20 +151,14 @@ double loss_bytes(const Program& program, const OpSpec& spec) {
 }
 
 double memory_bytes(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work) {
-  switch (spec.kind) {
-    case OpKind::norm_weight_gradient: return norm_weight_gradient_bytes(device, program, spec);
-    case OpKind::cross_entropy_max:
-    case OpKind::cross_entropy_sum:
-    case OpKind::cross_entropy_backward: return loss_bytes(program, spec);
-    default: return work.bytes;
-  }
+  const PricedAs priced_as = facts_of(spec.kind).priced_as;
+  if (priced_as == PricedAs::norm_sums) return norm_weight_gradient_bytes(device, program, spec);
+  return priced_as == PricedAs::loss_passes ? loss_bytes(program, spec) : work.bytes;
 }
 
 KernelCost memory_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, const Work& work,
                        bool explain) {
-  const bool copy = is_copy(spec.kind);
-  const double rate =
-      copy ? device.host_link_bytes_per_s : device.memory_bytes_per_s * bandwidth_share(device.memory, spec.kind);
+  const double rate = device.memory_bytes_per_s * bandwidth_share(device.memory, spec.kind);
   const double bytes = memory_bytes(device, program, spec, work);
   KernelCost result;
   result.seconds = device.kernel_floor_s + bytes / rate;
@@ -183,26 +174,20 @@ KernelCost memory_cost(const DeviceModel& device, const Program& program, const 
 }  // namespace
 
 double bandwidth_share(const MemoryModel& memory, OpKind kind) {
-  switch (kind) {
-    case OpKind::norm:
-    case OpKind::norm_weight_gradient: return memory.norm;
-    case OpKind::norm_backward: return memory.norm_backward;
-    case OpKind::cross_entropy_max:
-    case OpKind::cross_entropy_sum:
-    case OpKind::cross_entropy_backward:
-    case OpKind::adam:
-    case OpKind::fill:
-    case OpKind::slice:
-    case OpKind::concat:
-    case OpKind::reorder:
-    case OpKind::clip:
-    case OpKind::gradient_norm:
-    case OpKind::cast:
-    case OpKind::add:
-    case OpKind::residual_add:
-    case OpKind::position_add: return memory.streaming;
-    default: return memory.elementwise;
+  switch (facts_of(kind).priced_as) {
+    case PricedAs::streaming:
+    case PricedAs::loss_passes: return memory.streaming;
+    case PricedAs::elementwise: return memory.elementwise;
+    case PricedAs::norms:
+    case PricedAs::norm_sums: return memory.norm;
+    case PricedAs::norms_backward: return memory.norm_backward;
+    case PricedAs::product:
+    case PricedAs::products:
+    case PricedAs::fused_attention:
+    case PricedAs::collective:
+    case PricedAs::messages: break;
   }
+  bug("not bound by memory: " + std::string(name_of(kind)));
 }
 
 MatmulCost matmul_cost(const DeviceModel& device, double peak, double bytes, std::int64_t m, std::int64_t n,
@@ -254,9 +239,20 @@ double attention_seconds(const DeviceModel& device, double bytes, const Attentio
 
 KernelCost kernel_cost(const DeviceModel& device, const Program& program, const OpSpec& spec, bool explain) {
   const Work work = work_of(program, spec);
-  if (is_product(spec.kind)) return product_cost(device, program, spec, work, explain);
-  if (is_attention(spec.kind)) return attention_cost(device, spec, work, explain);
-  return memory_cost(device, program, spec, work, explain);
+  switch (facts_of(spec.kind).priced_as) {
+    case PricedAs::product:
+    case PricedAs::products: return product_cost(device, program, spec, work, explain);
+    case PricedAs::fused_attention: return attention_cost(device, spec, work, explain);
+    case PricedAs::streaming:
+    case PricedAs::elementwise:
+    case PricedAs::norms:
+    case PricedAs::norms_backward:
+    case PricedAs::norm_sums:
+    case PricedAs::loss_passes: return memory_cost(device, program, spec, work, explain);
+    case PricedAs::collective:
+    case PricedAs::messages: break;
+  }
+  bug("a communication is no kernel");
 }
 
 }  // namespace meshweave

@@ -122,12 +122,12 @@ class Diagnosis {
       if (result_.wrong) return;
       const TensorSpec& t = program_.tensor_spec(body, tensor);
       if (spec.kind == OpKind::reduce && !is_root(call.rank, spec)) continue;  // written elsewhere
-      if (spec.phase == Phase::backward_weight && t.name.starts_with("grad(")) {
+      const Category category = body.storages[body.tensors[tensor].storage].category;
+      if (spec.phase == Phase::backward_weight && category == Category::main_gradients) {
         main_gradient(call, spec, tensor);
       } else if (spec.kind == OpKind::clip) {
         bucket(call, tensor, values(call).clipped, true);
-      } else if (spec.kind == OpKind::adam && t.partial == 0 &&
-                 body.storages[body.tensors[tensor].storage].category == Category::parameters) {
+      } else if (spec.kind == OpKind::adam && t.partial == 0 && category == Category::parameters) {
         // What is right but for rounding becomes the reference's: no step inherits the rounding of another.
         const std::vector<double> right = bucket(call, tensor, values(call).after, false);
         if (result_.wrong) return;
@@ -136,9 +136,9 @@ class Diagnosis {
       } else if (spec.phase == Phase::parameter_gather) {
         const bool next = input_.scenario->overlap.param_gather;
         bucket(call, tensor, next ? values(call).before : values(call).after, false);
-      } else if (spec.phase == Phase::gradient_reduce && t.partial == 0 && t.name != "loss") {
+      } else if (spec.phase == Phase::gradient_reduce && t.partial == 0 && t.content != Content::loss) {
         bucket(call, tensor, values(call).summed, true);
-      } else if (t.name == "gradient norm²" && t.partial == 0) {
+      } else if (t.content == Content::squared_norm && t.partial == 0) {
         const double norm2 = values(call).norm * values(call).norm;
         const double off = std::abs(static_cast<double>(backend_->values(call.rank, tensor)[0]) - norm2);
         judge(call, tensor, off, norm2);

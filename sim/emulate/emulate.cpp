@@ -25,15 +25,15 @@ double distance(double a, double b) {
   return std::isfinite(d) ? d : std::numeric_limits<double>::infinity();
 }
 
-// By body the last op that writes a tensor of this name, whole.
-std::vector<std::uint32_t> last_writers(const Program& program, std::string_view name) {
+// By body the last op that writes such a tensor, whole.
+std::vector<std::uint32_t> last_writers(const Program& program, Content content) {
   std::vector<std::uint32_t> last;
   for (const Body& body : program.bodies) {
     std::uint32_t op = std::numeric_limits<std::uint32_t>::max();
     for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
       for (const std::uint32_t t : program.writes(body, body.ops[i])) {
         const TensorSpec& spec = program.tensor_spec(body, t);
-        if (spec.name == name && spec.partial == 0) op = i;
+        if (spec.content == content && spec.partial == 0) op = i;
       }
     }
     last.push_back(op);
@@ -135,8 +135,8 @@ EmulationReport emulate_as(const EmulationInput& input, const EmulationSettings&
   EmulationReport report;
   report.reference_loss = reference.loss;
   report.loss.assign(static_cast<std::size_t>(settings.steps), std::numeric_limits<double>::quiet_NaN());
-  const std::vector<std::uint32_t> losses = last_writers(program, "loss");
-  const std::vector<std::uint32_t> norms = last_writers(program, "gradient norm²");
+  const std::vector<std::uint32_t> losses = last_writers(program, Content::loss);
+  const std::vector<std::uint32_t> norms = last_writers(program, Content::squared_norm);
   std::int64_t norms_seen = 0;
   std::mutex mutex;
   const auto relative = [](double own, double expected) {

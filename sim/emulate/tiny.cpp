@@ -25,7 +25,7 @@ void shrink_shape(TransformerShape& shape, const ModuleLayout& layout, const Ove
   std::int64_t multiple = std::min<std::int64_t>(shape.vocabulary_multiple, 4);
   while (shape.vocabulary_multiple % multiple != 0) --multiple;
   shape.vocabulary_multiple = multiple;
-  // Parts of the sequence, in two chunks each where it is sharded.
+  // Parts of the sequence, in two segments each where it is sharded.
   const int parts = layout.cp.degree * layout.tsp.degree;
   const std::int64_t pieces =
       std::int64_t{layout.tp} * (overlap.tp ? overlap.tp_chunks : 1) * parts * (parts > 1 ? 2 : 1);

@@ -36,9 +36,9 @@ void copy_part(const TensorSpec& part, std::size_t dimension, std::int64_t parts
 template <class Visit>
 void each_run(const Geometry& at, std::int64_t storage_first, Visit visit) {
   const std::int64_t elements = at.spec->elements();
-  if (at.spec->pieces == 1) return visit(storage_first + at.offset / bytes_of(at.spec->dtype), elements);
+  if (at.spec->runs == 1) return visit(storage_first + at.offset / bytes_of(at.spec->dtype), elements);
   const std::int64_t row = elements / at.spec->dimensions[0].size;
-  for (std::int64_t i = 0; i < at.spec->pieces; ++i) {
+  for (std::int64_t i = 0; i < at.spec->runs; ++i) {
     visit(storage_first + (at.first_row + i * at.run_stride) * row, at.run_rows() * row);
   }
 }
@@ -154,7 +154,7 @@ void InProcessBackend<T>::load_tokens(const OpCall& call, std::uint32_t tensor, 
   int& loaded = memory_[static_cast<std::size_t>(call.rank)].loaded[t.storage];
   if (loaded == call.step) return;
   loaded = call.step;
-  const std::int64_t ahead = at.spec->name == "labels" ? 1 : 0;
+  const std::int64_t ahead = at.spec->content == Content::labels ? 1 : 0;
   T* values = first_element(call.rank, tensor, at);
   const std::int64_t batch = at.spec->dimensions[1].size;
   for (std::int64_t e = 0; e < at.spec->elements(); ++e) {
@@ -178,12 +178,12 @@ void InProcessBackend<T>::compute(const OpCall& call) {
   const auto writes = program_.writes(body, op);
   if (!writes.empty())
     kernel.coordinates = program_.grids[program_.tensor_spec(body, writes[0]).grid].coordinates(call.rank);
-  std::vector<std::vector<T>> apart;  // chunks, whose rows do not follow each other
+  std::vector<std::vector<T>> apart;  // pieces, whose rows do not follow each other
   apart.reserve(reads.size() + writes.size());
   const auto operand = [&](std::uint32_t tensor) {
     Operand<T> o;
     o.at = geometry_of(program_, body, call.rank, tensor);
-    if (o.at.spec->pieces > 1) {
+    if (o.at.spec->runs > 1) {
       o.data = apart.emplace_back(values(call.rank, tensor)).data();
     } else {
       o.data = first_element(call.rank, tensor, o.at);
@@ -192,14 +192,15 @@ void InProcessBackend<T>::compute(const OpCall& call) {
   };
   for (const std::uint32_t t : reads) {
     kernel.reads.push_back(operand(t));
-    if (kernel.reads.back().spec().dtype == DType::int64) load_tokens(call, t, kernel.reads.back().at);
+    const Content content = kernel.reads.back().spec().content;
+    if (content == Content::token_ids || content == Content::labels) load_tokens(call, t, kernel.reads.back().at);
   }
   const std::size_t read_apart = apart.size();
   for (const std::uint32_t t : writes) kernel.writes.push_back(operand(t));
   run_kernel(kernel);
   std::size_t next = read_apart;
   for (const std::uint32_t t : writes) {
-    if (program_.tensor_spec(body, t).pieces > 1) set_values(call.rank, t, apart[next++]);
+    if (program_.tensor_spec(body, t).runs > 1) set_values(call.rank, t, apart[next++]);
   }
 }
 
@@ -314,7 +315,7 @@ void InProcessBackend<T>::move_operand(const std::vector<OpCall>& members, std::
     output_specs.push_back(&program_.tensor_spec(body, outputs.back()));
   }
   const OpSpec& spec = spec_of(members.front());
-  const bool adds = accumulates(program_, spec);
+  const bool adds = spec.attributes.accumulates;
   const auto count = static_cast<std::int64_t>(members.size());
   const std::size_t d = spec.attributes.dimension;
   const auto reduced = [&] {

@@ -46,12 +46,7 @@ class Kernel : KernelBase<T> {
       case OpKind::cross_entropy_sum: return cross_entropy_sum();
       case OpKind::cross_entropy_loss: return cross_entropy_loss();
       case OpKind::cross_entropy_backward: return cross_entropy_backward();
-      case OpKind::slice: return slice();
-      case OpKind::concat: return concat();
       case OpKind::reorder: return reorder();
-      case OpKind::cast:
-      case OpKind::copy_to_host:
-      case OpKind::copy_to_device: return copy();
       case OpKind::fill: return fill();
       case OpKind::gradient_norm: return gradient_norm();
       case OpKind::clip: return clip();
@@ -82,15 +77,11 @@ class Kernel : KernelBase<T> {
   // --- matrix products
   // ------------------------------------------------------------------------------------------
 
-  // Whether the result is added to the last operand read (program.h: accumulates()).
-  bool accumulates() const {
-    const int last = in(reads() - 1).spec().rank;
-    return attributes_.matmul == MatmulForm::weight_gradient ? last <= 2 : last > 2;
-  }
+  // Operands read, those that are accumulated into left out.
+  std::size_t inputs() const { return reads() - (attributes_.accumulates ? writes() : 0); }
 
   void matmul() {
-    const bool adds = accumulates();
-    const std::size_t inputs = reads() - (adds ? 1 : 0);
+    const bool adds = attributes_.accumulates;
     if (adds) begin_accumulation();
     switch (attributes_.matmul) {
       case MatmulForm::forward: {
@@ -110,11 +101,11 @@ class Kernel : KernelBase<T> {
         return;
       }
       case MatmulForm::data_gradient: {
-        const MatrixMap<T> w = weight(in(inputs - 1));
+        const MatrixMap<T> w = weight(in(inputs() - 1));
         MatrixMap<T> dx = matrix(out(0));
         if (!adds) dx.setZero();
         std::int64_t row = 0;
-        for (std::size_t i = 0; i + 1 < inputs; ++i) {
+        for (std::size_t i = 0; i + 1 < inputs(); ++i) {
           const MatrixMap<T> dy = matrix(in(i));
           dx.noalias() += dy * w.middleRows(row, dy.cols());
           row += dy.cols();
@@ -122,11 +113,11 @@ class Kernel : KernelBase<T> {
         return;
       }
       case MatmulForm::weight_gradient: {
-        const MatrixMap<T> x = matrix(in(inputs - 1));
+        const MatrixMap<T> x = matrix(in(inputs() - 1));
         MatrixMap<T> dw = weight(out(0));
         if (!adds) dw.setZero();
         std::int64_t row = 0;
-        for (std::size_t i = 0; i + 1 < inputs; ++i) {
+        for (std::size_t i = 0; i + 1 < inputs(); ++i) {
           const MatrixMap<T> dy = matrix(in(i));
           dw.middleRows(row, dy.cols()).noalias() += dy.transpose() * x;
           row += dy.cols();
@@ -137,15 +128,14 @@ class Kernel : KernelBase<T> {
   }
 
   void bias_gradient() {
-    const bool adds = in(reads() - 1).spec().rank == 1;
     VectorMap<T> db = vector(out(0));
-    if (adds) {
+    if (attributes_.accumulates) {
       begin_accumulation();
     } else {
       db.setZero();
     }
     std::int64_t column = 0;
-    for (std::size_t i = 0; i + (adds ? 1 : 0) < reads(); ++i) {
+    for (std::size_t i = 0; i < inputs(); ++i) {
       const MatrixMap<T> dy = matrix(in(i));
       db.segment(column, dy.cols()) += dy.colwise().sum();
       column += dy.cols();
@@ -346,7 +336,7 @@ class Kernel : KernelBase<T> {
 
   void embedding_gradient() {
     MatrixMap<T> table = weight(out(0));
-    if (reads() == 3) {
+    if (attributes_.accumulates) {
       begin_accumulation();
     } else {
       table.setZero();
@@ -412,38 +402,6 @@ class Kernel : KernelBase<T> {
   // --- moving and filling
   // ---------------------------------------------------------------------------------------
 
-  // Elements before, along and behind a dimension.
-  static std::array<std::int64_t, 3> around(const Operand<T>& o, std::size_t dimension) {
-    std::array<std::int64_t, 3> n{1, o.size(dimension), 1};
-    for (std::size_t d = 0; d < o.spec().rank; ++d) {
-      if (d != dimension) n[d < dimension ? 0 : 2] *= o.size(d);
-    }
-    return n;
-  }
-
-  void slice() {
-    const std::size_t d = attributes_.dimension;
-    const auto [before, parts, behind] = around(out(0), d);
-    const std::int64_t all = in(0).size(d);
-    const std::int64_t first = (out(0).at.start[d] - in(0).at.start[d]) * behind;
-    for (std::int64_t i = 0; i < before; ++i) {
-      std::copy_n(in(0).data + i * all * behind + first, parts * behind, out(0).data + i * parts * behind);
-    }
-  }
-
-  void concat() {
-    const std::size_t d = attributes_.dimension;
-    const std::int64_t all = out(0).size(d);
-    std::int64_t at = 0;
-    for (const Operand<T>& part : call_.reads) {
-      const auto [before, size, behind] = around(part, d);
-      for (std::int64_t i = 0; i < before; ++i) {
-        std::copy_n(part.data + i * size * behind, size * behind, out(0).data + (i * all + at) * behind);
-      }
-      at += size;
-    }
-  }
-
   void reorder() {
     const Operand<T>& x = in(0);
     const std::int64_t rows = x.size(0), row = x.elements() / rows;
@@ -454,8 +412,6 @@ class Kernel : KernelBase<T> {
       std::copy_n(x.data + from * row, row, out(0).data + i * row);
     }
   }
-
-  void copy() { vector(out(0)) = vector(in(0)); }
 
   void fill() {
     for (const Operand<T>& o : call_.writes) vector(o).setZero();

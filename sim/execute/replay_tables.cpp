@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
+#include "sim/base/narrow.h"
 
 namespace meshweave {
 namespace {
@@ -23,7 +24,7 @@ void add_waits(BodyTable& table, const Waits& waits) {
   for (std::size_t op = 0; op < table.ops.size(); ++op) {
     const std::span<const Wait> of_op = waits.of(op);
     table.ops[op].first_wait = static_cast<std::uint32_t>(table.waits.size());
-    table.ops[op].wait_count = static_cast<std::uint8_t>(of_op.size());
+    table.ops[op].wait_count = narrow<std::uint8_t>(of_op.size(), "waits of an op");
     for (const Wait& w : of_op) table.waits.push_back({w.op, table.ops[w.op].slot, w.previous_step});
   }
 }
@@ -43,13 +44,13 @@ void link_streams(BodyTable& table, std::size_t streams) {
   }
 }
 
-std::uint8_t channel_of(std::vector<Channel>& channels, std::uint16_t group, std::uint8_t stream) {
+std::uint16_t channel_of(std::vector<Channel>& channels, std::uint16_t group, std::uint8_t stream) {
   for (std::size_t i = 0; i < channels.size(); ++i) {
-    if (channels[i].group == group && channels[i].stream == stream) return static_cast<std::uint8_t>(i);
+    if (channels[i].group == group && channels[i].stream == stream)
+      return narrow<std::uint16_t>(i, "pairs of group and stream");
   }
-  ensure(channels.size() < 256, "a program has at most 256 pairs of group and stream");
   channels.push_back({group, stream});
-  return static_cast<std::uint8_t>(channels.size() - 1);
+  return narrow<std::uint16_t>(channels.size() - 1, "pairs of group and stream");
 }
 
 bool contains(const std::vector<std::uint8_t>& set, std::uint8_t value) {
@@ -60,7 +61,7 @@ bool contains(const std::vector<std::uint8_t>& set, std::uint8_t value) {
 std::vector<std::uint8_t> peers_to(const Program& program, int rank, int other) {
   std::vector<std::uint8_t> result;
   for (std::size_t p = 0; p < program.peers.size(); ++p) {
-    if (program.peer_rank(rank, p) == other) result.push_back(static_cast<std::uint8_t>(p));
+    if (program.peer_rank(rank, p) == other) result.push_back(narrow<std::uint8_t>(p, "peers"));
   }
   return result;
 }
@@ -148,7 +149,8 @@ void ReplayTables::add_meetings(const ReplayInput& input) {
       }
       for (const std::uint32_t cls : classes) meeting_of_[cls * channels_.size() + c] = meeting;
       meetings_.push_back({static_cast<std::uint32_t>(meeting_players_.size()),
-                           static_cast<std::uint32_t>(classes.size()), instance, static_cast<std::uint8_t>(c)});
+                           static_cast<std::uint32_t>(classes.size()), instance,
+                           narrow<std::uint16_t>(c, "pairs of group and stream")});
       meeting_players_.insert(meeting_players_.end(), classes.begin(), classes.end());
     }
   }

@@ -31,7 +31,7 @@ struct OpEntry {
   std::uint32_t previous = 0;    // the op before on its stream; not below its own index: of the step before
   std::uint8_t wait_count = 0;
   std::uint8_t stream = 0;
-  std::uint8_t channel = 0;  // collectives: index into ReplayTables::channels
+  std::uint16_t channel = 0;  // collectives: index into ReplayTables::channels
   bool communication = false;
   bool collective = false;
   bool sync = false;
@@ -59,7 +59,7 @@ struct Meeting {
   std::uint32_t first_player = 0;  // into ReplayTables::meeting_players, by the smallest rank of each in the group
   std::uint32_t players = 0;
   std::uint32_t instance = 0;  // of the channel's group; with folded classes that of the first player
-  std::uint8_t channel = 0;
+  std::uint16_t channel = 0;
 };
 
 // The other end of a player's messages to one peer.
@@ -79,8 +79,8 @@ class ReplayTables {
   std::uint32_t body_index(std::uint32_t player) const { return body_of_player_[player]; }
   std::size_t streams() const { return streams_; }
 
-  const Channel& channel(std::uint8_t index) const { return channels_[index]; }
-  std::uint32_t meeting(std::uint32_t player, std::uint8_t channel) const {
+  const Channel& channel(std::uint16_t index) const { return channels_[index]; }
+  std::uint32_t meeting(std::uint32_t player, std::uint16_t channel) const {
     return meeting_of_[player * channels_.size() + channel];
   }
   const std::vector<Meeting>& meetings() const { return meetings_; }

@@ -175,12 +175,15 @@ BlockOp Adjoint::make_op(OpKind kind, Phase phase, std::string label, std::vecto
 
 void Adjoint::emit_weight(OpKind kind, std::string label, std::vector<Value> reads, std::vector<Value> gradients,
                           const OpAttributes& attributes) {
+  BlockOp op =
+      make_op(kind, Phase::backward_weight, std::move(label), std::move(reads), std::move(gradients), attributes);
   // A main gradient is added to.
-  for (Value g : gradients) {
-    if (block_.values[g].role == Role::main_gradient) reads.push_back(g);
+  for (const Value g : op.writes) {
+    if (block_.values[g].role != Role::main_gradient) continue;
+    op.reads.push_back(g);
+    op.spec.attributes.accumulates = facts_of(kind).accumulation != Accumulation::never;
   }
-  weights_.push_back(
-      make_op(kind, Phase::backward_weight, std::move(label), std::move(reads), std::move(gradients), attributes));
+  weights_.push_back(std::move(op));
 }
 
 void Adjoint::emit_weight_late(OpKind kind, std::string label, std::vector<Value> reads, std::vector<Value> gradients) {

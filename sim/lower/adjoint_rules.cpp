@@ -59,8 +59,7 @@ void Adjoint::matmul(const BlockOp& op) {
   const Value w = op.reads[1];
   std::vector<Value> dy;
   for (Value y : op.writes) dy.push_back(gradient(y));
-  const bool adds = block_.spec(op.reads.back()).rank > 2;
-  if (adds) contribute(op.reads.back(), dy[0]);
+  if (op.spec.attributes.accumulates) contribute(op.reads.back(), dy[0]);
   const Value saved = needed(x);
   const Value weight = needed(w);
   OpAttributes attributes;
@@ -71,10 +70,12 @@ void Adjoint::matmul(const BlockOp& op) {
   if (readers_[x] > 1 && has_gradient(x)) {
     dx = contributions_[x].back();
     reads.push_back(dx);
+    attributes.accumulates = true;
   } else {
     dx = contribution(x, op, contracted_axes(block_.spec(w).dimensions[0]));
   }
   emit(OpKind::matmul, op.spec.label, std::move(reads), {dx}, attributes);
+  attributes = {};
   attributes.matmul = MatmulForm::weight_gradient;
   reads = dy;
   reads.push_back(saved);
@@ -238,7 +239,9 @@ void Adjoint::cross_entropy(const BlockOp& op) {
   const std::vector<Value> reads{needed(sums.writes[0]), needed(op.reads[0]), sums.reads[2]};
   const Value d_logits = contribution(logits, op);
   block_.values[d_logits].spec.name = gradient_spec(logits).name;  // of several readers the only contribution
-  emit(OpKind::cross_entropy_backward, "loss", reads, {d_logits}, op.spec.attributes);
+  OpAttributes attributes;
+  attributes.scale = op.spec.attributes.scale;
+  emit(OpKind::cross_entropy_backward, "loss", reads, {d_logits}, attributes);
 }
 
 }  // namespace meshweave

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/error.h"
+#include "sim/base/narrow.h"
 
 namespace meshweave {
 
@@ -99,7 +100,7 @@ void BlockRecorder::hop(std::string label, std::uint8_t stream, std::vector<Valu
 }
 
 void BlockRecorder::begin_region(std::function<void(Adjoint&)> backward) {
-  region_ = static_cast<std::int16_t>(block_.regions.size());
+  region_ = narrow<std::int16_t>(block_.regions.size(), "regions of a block");
   block_.regions.push_back(std::move(backward));
 }
 

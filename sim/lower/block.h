@@ -43,7 +43,7 @@ struct BlockValue {
   Role role = Role::local;
   Category category = Category::activations;
   std::uint32_t parameter = 0;
-  Value alias = no_value;         // shares the storage of this value: the result of a collective in place, or a chunk
+  Value alias = no_value;         // shares the storage of this value: the result of a collective in place, or a piece
   std::int64_t alias_offset = 0;  // bytes into the shared value at which this one starts
   ReEmit re_emit = ReEmit::never;
   bool secondary = false;         // exists only when something reads it

@@ -5,7 +5,7 @@
 //   ulysses        an all-to-all turns shards of the sequence into shards of the heads, and back (2309.14509)
 //   ulysses-ring   the all-to-all inside groups of ranks, the ring over the groups (Fang and Zhao 2405.07719)
 //
-// With zigzag order a rank holds chunks p and 2n − 1 − p of 2n, so that a causal mask shows all ranks the same number
+// With zigzag order a rank holds segments p and 2n − 1 − p of 2n, so that a causal mask shows all ranks the same number
 // of pairs; in contiguous parts rank p sees (p + ½)/n of them.
 #pragma once
 

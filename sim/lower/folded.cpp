@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "sim/base/narrow.h"
 #include "sim/lower/adjoint.h"
 #include "sim/lower/context_parallel.h"
 #include "sim/lower/layer_parts.h"
@@ -13,18 +14,18 @@ namespace meshweave {
 namespace {
 
 // `size` features of which the rank has those of a visiting shard.
-Dimension visiting(const ModuleContext& c, std::int64_t size, std::int16_t visit) {
+Dimension visiting(const ModuleContext& c, std::int64_t size, HeldPart part) {
   Dimension d = c.weight_sharded(size);
-  d.visit = visit;
+  d.held = part;
   return d;
 }
 
 // A weight as a visitor.
-BlockValue visitor(const TensorSpec& weight, std::int16_t visit) {
+BlockValue visitor(const TensorSpec& weight, HeldPart part) {
   BlockValue value;
   value.spec = weight;
   for (Dimension& d : value.spec.dimensions) {
-    if (d.sharded_over != 0) d.visit = visit;
+    if (d.sharded_over != 0) d.held = part;
   }
   value.category = Category::communication;
   return value;
@@ -71,22 +72,22 @@ class FoldedAttention {
   void gather(int owner) {
     const TransformerShape& s = c_.shape();
     Step& step = steps_[static_cast<std::size_t>(owner)];
-    const std::int16_t visit = visit_of_part(owner);
+    const HeldPart part = part_of_owner(owner);
     std::vector<Value> sent = weights_of(qkv_), visitors;
     sent.push_back(projection_.weight);
     for (const Value own : sent) {
-      BlockValue value = visitor(r_.block().spec(own), visit);
+      BlockValue value = visitor(r_.block().spec(own), part);
       value.re_emit = c_.layout().tsp.regather ? ReEmit::always : ReEmit::kept;
       visitors.push_back(r_.add(std::move(value)));
     }
     OpAttributes attributes;
-    attributes.root = static_cast<std::int16_t>(owner);
+    attributes.root = narrow<std::int16_t>(owner, "root");
     r_.collective(OpKind::broadcast, "attention weights", c_.weight_stream, c_.sequence_group, sent, visitors,
                   attributes);
     step.projection = visitors.back();
     const Linear qkv{visitors[0], qkv_.bias == no_value ? no_value : visitors[1]};
     const auto heads = [&](const char* name, std::int64_t count) {
-      return r_.local(name, c_.tokens({visiting(c_, count, visit), {s.head_dim, 0}}), c_.activation_type());
+      return r_.local(name, c_.tokens({visiting(c_, count, part), {s.head_dim, 0}}), c_.activation_type());
     };
     step.q = heads("q", s.heads);
     Value k = heads("k", s.kv_heads);
@@ -138,7 +139,7 @@ OpAttributes hop_attributes(const ModuleContext& c) {
   if (c.layout().tsp.ring == RingKind::striped) {
     const int members = std::min(c.tsp(), c.scenario->cluster.node.gpus);
     const int rings = members == 4 || members == 6 ? members - 2 : members - 1;
-    attributes.stripes = static_cast<std::uint8_t>(std::max(1, rings));
+    attributes.stripes = narrow<std::uint16_t>(std::max(1, rings), "stripes");
   }
   return attributes;
 }
@@ -231,9 +232,11 @@ class MlpBackward {
     product(MatmulForm::weight_gradient, "fc2", {dy, activated}, weight(ring_.fc2.weight, 1), came(1));
     if (ring_.fc1.bias != no_value) {
       std::vector<Value> reads{d_widened};
+      OpAttributes attributes;
+      attributes.accumulates = came(2) != no_value;
+      if (attributes.accumulates) reads.push_back(came(2));
       const Value db = weight(ring_.fc1.bias, 2);
-      if (came(2) != no_value) reads.push_back(came(2));
-      emit_weight_now(OpKind::bias_gradient, "fc1 bias", reads, db, {});
+      emit_weight_now(OpKind::bias_gradient, "fc1 bias", reads, db, attributes);
     }
     gradients = made;
     return total;
@@ -242,7 +245,8 @@ class MlpBackward {
   void product(MatmulForm form, const std::string& label, std::vector<Value> reads, Value written, Value added) {
     OpAttributes attributes;
     attributes.matmul = form;
-    if (added != no_value) reads.push_back(added);
+    attributes.accumulates = added != no_value;
+    if (attributes.accumulates) reads.push_back(added);
     if (form == MatmulForm::weight_gradient) return emit_weight_now(OpKind::matmul, label, reads, written, attributes);
     a_.emit(OpKind::matmul, label, std::move(reads), {written}, attributes);
   }
@@ -271,7 +275,7 @@ class MlpBackward {
 
   // Of the shard in use at `step`: the sum over the ranks that it visited, partial over tokens.
   BlockValue gradient_of(Value parameter, int step, const std::string& what) const {
-    BlockValue value = visitor(a_.spec(parameter), visit_of_hops(step, length_));
+    BlockValue value = visitor(a_.spec(parameter), part_after_hops(step));
     value.spec.name = "d(" + a_.spec(parameter).name + ")" + what;
     value.spec.dtype = c_.scenario->precision.main_gradients;
     value.spec.partial = static_cast<AxisMask>(c_.dp_axis | c_.tsp_axis);
@@ -283,7 +287,7 @@ class MlpBackward {
     std::vector<Value> received;
     for (std::size_t i = 0; i < sent.size(); ++i) {
       const Value parameter = i == 0 ? ring_.fc1.weight : i == 1 ? ring_.fc2.weight : ring_.fc1.bias;
-      BlockValue value = visitor(a_.spec(parameter), visit_of_hops(hops, length_));
+      BlockValue value = visitor(a_.spec(parameter), part_after_hops(hops));
       if (gradient) {
         value = gradient_of(parameter, hops, fmt::format(" from {} ranks", step + 1));
         value.category = Category::communication;
@@ -333,7 +337,7 @@ Value folded_mlp(BlockRecorder& r, Value x) {
   std::vector<Value> own = weights_of(ring.fc1);
   own.insert(own.begin() + 1, ring.fc2.weight);
   const auto as_visitor = [&](Value weight, Value parameter, int hops) {
-    BlockValue value = visitor(r.block().spec(parameter), visit_of_hops(hops, length));
+    BlockValue value = visitor(r.block().spec(parameter), part_after_hops(hops));
     value.alias = weight;
     return r.add(std::move(value));
   };
@@ -349,10 +353,10 @@ Value folded_mlp(BlockRecorder& r, Value x) {
   Value sum = no_value;
   for (int step = 0; step < length; ++step) {
     const std::vector<Value> shard = weights.begin(step);
-    const std::int16_t visit = visit_of_hops(step, length);
-    const Value widened = r.local("fc1", c.tokens({visiting(c, s.fc1_size(), visit)}), c.activation_type());
+    const HeldPart part = part_after_hops(step);
+    const Value widened = r.local("fc1", c.tokens({visiting(c, s.fc1_size(), part)}), c.activation_type());
     matmul(r, "fc1", ring.normed, {shard[0], bias ? shard[2] : no_value}, {widened});
-    const Value activated = r.local("activation", c.tokens({visiting(c, s.ffn, visit)}), c.activation_type());
+    const Value activated = r.local("activation", c.tokens({visiting(c, s.ffn, part)}), c.activation_type());
     OpAttributes attributes;
     attributes.activation = s.activation;
     r.op(OpKind::activation, "activation", {widened}, {activated}, attributes);

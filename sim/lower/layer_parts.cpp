@@ -42,7 +42,10 @@ void matmul(BlockRecorder& r, const std::string& label, Value x, const Linear& l
     attributes.bias = true;
     reads.push_back(linear.bias);
   }
-  if (added != no_value) reads.push_back(added);
+  if (added != no_value) {
+    attributes.accumulates = true;
+    reads.push_back(added);
+  }
   r.op(OpKind::matmul, label, std::move(reads), std::move(outputs), attributes);
 }
 

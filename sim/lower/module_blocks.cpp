@@ -1,7 +1,7 @@
 #include "sim/lower/module_blocks.h"
 
 #include "sim/lower/adjoint.h"
-#include "sim/lower/chunks.h"
+#include "sim/lower/pieces.h"
 #include "sim/lower/transformer.h"
 
 namespace meshweave {
@@ -14,7 +14,7 @@ ModuleBlocks make_blocks(ProgramBuilder& builder, const ModuleContext& context) 
     derive_backward(context, blocks.layer, context.layout().recompute, split);
     derive_backward(context, blocks.head, Recompute::none, split);
   }
-  if (context.scenario->overlap.tp) chunk_tensor_parallel(context, blocks.layer, context.scenario->overlap.tp_chunks);
+  if (context.scenario->overlap.tp) split_tensor_parallel(context, blocks.layer, context.scenario->overlap.tp_chunks);
   for (Block* block : {&blocks.embedding, &blocks.layer, &blocks.head}) finish(builder, *block);
   return blocks;
 }

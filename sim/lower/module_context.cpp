@@ -1,5 +1,7 @@
 #include "sim/lower/module_context.h"
 
+#include "sim/base/narrow.h"
+
 namespace meshweave {
 
 namespace {
@@ -14,7 +16,7 @@ std::vector<Dimension> with_features(std::vector<Dimension> dimensions, std::ini
 std::vector<Dimension> ModuleContext::tokens() const {
   const ModuleLayout& l = layout();
   Dimension sequence{shape().sequence / (l.cp.degree * l.tsp.degree), sequence_axes};
-  if (ring() > 1 && partition() == Partition::zigzag) sequence.zigzag = static_cast<std::uint16_t>(ring());
+  if (ring() > 1 && partition() == Partition::zigzag) sequence.zigzag = narrow<std::uint16_t>(ring(), "zigzag parts");
   return {sequence, {scenario->batch.micro, dp_axis}};
 }
 
@@ -56,7 +58,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
   ModuleContext c;
   c.scenario = &scenario;
   c.plan = &plan;
-  c.module = static_cast<std::uint8_t>(plan.module);
+  c.module = narrow<std::uint8_t>(plan.module, "modules");
   c.grid = builder.grid(plan.grid);
   const auto axis = [&](Axis a) { return plan.grid.degree(a) > 1 ? mask_of(a) : AxisMask{0}; };
   c.tp_axis = axis(Axis::tp);
@@ -73,7 +75,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
     c.tp_group = group(Axis::tp);
     c.tensor_stream = builder.stream(StreamKind::tensor);
   }
-  if (c.sequence_axes != 0) c.context_stream = builder.stream(StreamKind::tensor, "context");
+  if (c.sequence_axes != 0) c.context_stream = builder.stream(Purpose::context);
   if (axis(Axis::ulysses) != 0) c.ulysses_group = group(Axis::ulysses);
   if (c.ring() > 1) {
     const Axis ring = c.tsp() > 1 ? Axis::tsp : Axis::cp;
@@ -81,7 +83,7 @@ ModuleContext make_context(ProgramBuilder& builder, const Scenario& scenario, co
     c.next_in_ring = builder.peer(peer_along(plan.grid, ring, 1));
     c.previous_in_ring = builder.peer(peer_along(plan.grid, ring, -1));
   }
-  if (c.tsp() > 1) c.weight_stream = builder.stream(StreamKind::tensor, "weights");
+  if (c.tsp() > 1) c.weight_stream = builder.stream(Purpose::weights);
   if (c.pp_axis != 0) c.pipeline_stream = builder.stream(StreamKind::pipeline);
   c.data_stream = builder.stream(StreamKind::data);
   c.loss_scale = 1.0 / (static_cast<double>(scenario.batch.global) * static_cast<double>(c.shape().sequence));

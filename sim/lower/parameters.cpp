@@ -155,7 +155,7 @@ void ParameterStore::make_bucket(const std::vector<Item>& items, const std::vect
   for (const Item& item : items) {
     const Block& block = *sites[item.site].block;
     const Parameter& parameter = block.parameters[item.parameter];
-    const Place where{static_cast<std::int16_t>(sites[item.site].layer), -1, -1};
+    const Place where{sites[item.site].layer, -1, -1};
     weights_[item.site][item.parameter] = builder_.view(body_, block.values[parameter.value].tensor_spec,
                                                         weight_storage, offset * bytes_of(precision.parameters), where);
     if (train_) {
@@ -196,7 +196,7 @@ std::uint32_t ParameterStore::collective(OpKind kind, const std::string& label, 
       builder_.view(body_, builder_.tensor_spec(written), source.storage, source.offset, {}, shard);
   const std::uint32_t reads[] = {read};
   const std::uint32_t writes[] = {result};
-  builder_.append(body_, spec, reads, writes, {-1, -1, static_cast<std::int16_t>(chunk)});
+  builder_.append(body_, spec, reads, writes, {-1, -1, chunk});
   return result;
 }
 
@@ -253,6 +253,7 @@ std::uint32_t ParameterStore::gradient_norm(bool count_tied) {
   group.patterns.insert(group.patterns.end(), shard_patterns_.begin(), shard_patterns_.end());
   for (const AxisPattern& p : whole_axes(context_, context_.pp_axis)) group.patterns.push_back(p);
   TensorSpec spec = make_spec("gradient norm²", {{1, 0}}, DType::fp32, group.axes(), context_.grid);
+  spec.content = Content::squared_norm;
   const std::uint32_t own = builder_.transient(body_, builder_.tensor_spec(spec), Category::workspace, {});
   OpSpec norm = op(OpKind::gradient_norm, Phase::optimizer, "gradient norm");
   norm.sync = group.patterns.empty();
@@ -309,7 +310,7 @@ void ParameterStore::gather(bool blocking) {
     spec.sync = blocking && i == 0;
     const std::uint32_t reads[] = {bucket.weight_shard};
     const std::uint32_t writes[] = {bucket.weights};
-    builder_.append(body_, spec, reads, writes, {-1, -1, static_cast<std::int16_t>(bucket.chunk)});
+    builder_.append(body_, spec, reads, writes, {-1, -1, bucket.chunk});
   }
 }
 

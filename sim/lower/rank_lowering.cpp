@@ -82,7 +82,7 @@ class RankLowering {
     spec.module = part.context().module;
     spec.label = label;
     const PipelineTransfer& first = action.transfers.front();
-    const Place where{-1, static_cast<std::int16_t>(first.micro_batch), static_cast<std::int16_t>(first.chunk)};
+    const Place where{-1, first.micro_batch, first.chunk};
     builder_.append(body_, spec, reads, writes, where, messages);
   }
 

@@ -20,11 +20,11 @@ struct Ring {
 };
 
 // A copy of `spec` as the part that came `hops` along the ring.
-BlockValue visitor(const TensorSpec& spec, int hops, int length, Category category) {
+BlockValue visitor(const TensorSpec& spec, int hops, Category category) {
   BlockValue value;
   value.spec = spec;
   value.spec.name += fmt::format(" {} hops on", hops);
-  value.spec.dimensions[0].visit = visit_of_hops(hops, length);
+  value.spec.dimensions[0].held = part_after_hops(hops);
   value.category = category;
   return value;
 }
@@ -49,8 +49,8 @@ class RingBackward {
       Value next_k = no_value, next_v = no_value;
       const auto send_keys = [&] {
         if (step + 1 == length_) return;
-        next_k = adjoint_.add(visitor(key_spec, step + 1, length_, Category::communication));
-        next_v = adjoint_.add(visitor(value_spec, step + 1, length_, Category::communication));
+        next_k = adjoint_.add(visitor(key_spec, step + 1, Category::communication));
+        next_v = adjoint_.add(visitor(value_spec, step + 1, Category::communication));
         hop(step_label("keys, values", step), {k, v}, {next_k, next_v});
       };
       if (overlap) send_keys();
@@ -83,7 +83,7 @@ class RingBackward {
     BlockValue value;
     value.spec = adjoint_.gradient_spec(v);
     value.category = category;
-    if (hops > 0) value.spec.dimensions[0].visit = visit_of_hops(hops, length_);
+    if (hops > 0) value.spec.dimensions[0].held = part_after_hops(hops);
     value.spec.name += what;
     return value;
   }
@@ -153,8 +153,8 @@ Value ring_attention(BlockRecorder& r, Value q, Value k, Value v) {
     Value next_k = no_value, next_v = no_value;
     const auto send_keys = [&] {
       if (last) return;
-      next_k = local(visitor(key_spec, step + 1, length, Category::communication));
-      next_v = local(visitor(value_spec, step + 1, length, Category::communication));
+      next_k = local(visitor(key_spec, step + 1, Category::communication));
+      next_v = local(visitor(value_spec, step + 1, Category::communication));
       r.hop(step_label("keys, values", step), c.context_stream, {k, v}, {next_k, next_v});
     };
     if (overlap) send_keys();

@@ -58,8 +58,7 @@ std::uint32_t StageLowering::external(const BlockValue& value, int micro_batch) 
   const auto key = std::tuple(value.role, micro_batch);
   if (const auto it = externals_.find(key); it != externals_.end()) return it->second;
   const std::uint32_t storage = builder_.storage(body_, value.spec.bytes(), Category::activations, true);
-  const std::uint32_t tensor =
-      builder_.view(body_, value.tensor_spec, storage, 0, {-1, static_cast<std::int16_t>(micro_batch), -1});
+  const std::uint32_t tensor = builder_.view(body_, value.tensor_spec, storage, 0, {-1, micro_batch, -1});
   externals_.emplace(key, tensor);
   return tensor;
 }
@@ -79,7 +78,7 @@ std::uint32_t StageLowering::resolve(std::size_t site_index, Tensors& tensors, V
     case Role::local: break;
   }
   Place place = where;
-  if (value.of_input) place.layer = static_cast<std::int16_t>(site.input_layer);
+  if (value.of_input) place.layer = site.input_layer;
   if (value.alias != no_value) {
     const Tensor shared = body_.tensors[resolve(site_index, tensors, value.alias, where)];
     return tensors[v] =
@@ -90,8 +89,7 @@ std::uint32_t StageLowering::resolve(std::size_t site_index, Tensors& tensors, V
 
 void StageLowering::stamp(std::size_t site_index, const std::vector<BlockOp>& ops, Tensors& tensors, int micro_batch) {
   const Site& site = sites_[site_index];
-  const Place where{static_cast<std::int16_t>(site.layer), static_cast<std::int16_t>(micro_batch),
-                    static_cast<std::int16_t>(site.chunk)};
+  const Place where{site.layer, micro_batch, site.chunk};
   for (const BlockOp& op : ops) {
     reads_.clear();
     writes_.clear();
@@ -107,6 +105,7 @@ std::vector<Message> StageLowering::messages(const BlockOp& op, const std::vecto
   if (op.spec.kind != OpKind::point_to_point) return all;
   const auto index = static_cast<std::size_t>(&op - ops.data()) << 1 | (op.spec.phase == Phase::forward ? 0u : 1u);
   const auto add = [&](bool send, std::uint8_t peer, const std::vector<std::uint32_t>& tensors) {
+    ensure(index < 1u << 20 && tensors.size() <= 16, "a block has more messages along a ring than tags tell apart");
     for (std::size_t i = 0; i < tensors.size(); ++i)
       all.push_back({send, peer, ring_tag(context_.module, where.layer, where.micro_batch, index, i), tensors[i]});
   };
@@ -173,7 +172,7 @@ std::uint32_t StageLowering::receive(int chunk, int micro_batch, bool backward) 
     spec.name = "d(" + spec.name + ")";
     layer += part.layers;
   }
-  const Place where{static_cast<std::int16_t>(layer), static_cast<std::int16_t>(micro_batch), -1};
+  const Place where{layer, micro_batch, -1};
   const std::uint32_t tensor = builder_.transient(body_, builder_.tensor_spec(spec), Category::boundary, where);
   return (backward ? flight.output_gradient : flight.input) = tensor;
 }

@@ -74,8 +74,10 @@ Dimension vocabulary_columns(const ModuleContext& c) {
   return c.tp_sharded(c.shape().padded_vocabulary(c.layout().weight_shards()));
 }
 
-TensorSpec token_spec(const ModuleContext& c, const std::string& name) {
-  return make_spec(name, c.tokens(), DType::int64, 0, c.grid);
+TensorSpec token_spec(const ModuleContext& c, const std::string& name, Content content) {
+  TensorSpec spec = make_spec(name, c.tokens(), DType::int64, 0, c.grid);
+  spec.content = content;
+  return spec;
 }
 
 }  // namespace
@@ -86,8 +88,10 @@ TensorSpec hidden_spec(const ModuleContext& context) {
 }
 
 TensorSpec loss_spec(const ModuleContext& context) {
-  return make_spec("loss", {{1, 0}}, DType::fp32, static_cast<AxisMask>(context.dp_axis | context.sequence_axes),
-                   context.grid);
+  const auto axes = static_cast<AxisMask>(context.dp_axis | context.sequence_axes);
+  TensorSpec spec = make_spec("loss", {{1, 0}}, DType::fp32, axes, context.grid);
+  spec.content = Content::loss;
+  return spec;
 }
 
 Block record_layer(const ModuleContext& context) {
@@ -104,7 +108,7 @@ Block record_embedding(const ModuleContext& context) {
   Block block;
   block.name = "embedding";
   BlockRecorder r(context, block);
-  const Value ids = r.external(Role::token_ids, token_spec(context, "token ids"));
+  const Value ids = r.external(Role::token_ids, token_spec(context, "token ids", Content::token_ids));
   const Value table = vocabulary_table(r, "embedding.weight", s.tied_embeddings, "embedding");
   const Value partial =
       r.local("embedding partial", context.tokens({{s.hidden, 0}}), context.activation_type(), context.tp_axis);
@@ -137,7 +141,7 @@ Block record_head(const ModuleContext& context) {
   const Value local_max = r.local("local maximum", context.tokens(), DType::fp32);
   r.op(OpKind::cross_entropy_max, "logit maximum", {logits}, {local_max});
   const Value maximum = all_reduce_tensor(r, local_max, ReduceOp::max, "maximum", "logit maximum");
-  const Value labels = r.external(Role::labels, token_spec(context, "labels"));
+  const Value labels = r.external(Role::labels, token_spec(context, "labels", Content::labels));
   const Value exponentials = r.local_like("exponentials", logits);
   block.values[exponentials].spec.dtype = DType::fp32;
   std::vector<Dimension> pair = context.tokens({{2, 0}});
@@ -147,6 +151,7 @@ Block record_head(const ModuleContext& context) {
   const Value loss = r.external(Role::loss, loss_spec(context));
   OpAttributes attributes;
   attributes.scale = context.loss_scale;
+  attributes.accumulates = true;
   r.op(OpKind::cross_entropy_loss, "loss", {sums, maximum, loss}, {loss}, attributes);
   return block;
 }

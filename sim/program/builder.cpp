@@ -1,6 +1,10 @@
 #include "sim/program/builder.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "sim/base/error.h"
+#include "sim/base/narrow.h"
 #include "sim/base/random.h"
 
 namespace meshweave {
@@ -13,9 +17,10 @@ std::size_t hash_of(const TensorSpec& spec) {
   std::size_t h = stream_key(spec.name);
   for (const Dimension& d : spec.dimensions) {
     h = combine(h, static_cast<std::uint64_t>(d.size) << 8 | d.sharded_over);
-    h = combine(h, static_cast<std::uint64_t>(static_cast<std::uint16_t>(d.visit)) << 16 | d.zigzag);
+    h = combine(
+        h, static_cast<std::uint64_t>(d.held.of) << 32 | static_cast<std::uint64_t>(d.held.index) << 16 | d.zigzag);
   }
-  return combine(h, static_cast<std::uint64_t>(spec.pieces) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 |
+  return combine(h, static_cast<std::uint64_t>(spec.runs) << 24 | static_cast<std::uint64_t>(spec.dtype) << 16 |
                         static_cast<std::uint64_t>(spec.partial) << 8 | spec.grid);
 }
 
@@ -43,42 +48,77 @@ std::uint32_t intern(std::vector<T>& table, std::unordered_multimap<std::size_t,
   return id;
 }
 
-// The index of `value` in a short table, appended when missing.
-template <typename Index, typename T>
-Index find_or_append(std::vector<T>& table, const T& value) {
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    if (table[i] == value) return static_cast<Index>(i);
+// The purpose of a kind's own stream.
+Purpose purpose_of(StreamKind kind) {
+  switch (kind) {
+    case StreamKind::tensor: return Purpose::tensor;
+    case StreamKind::pipeline: return Purpose::pipeline;
+    case StreamKind::data: return Purpose::data;
+    case StreamKind::compute:
+    case StreamKind::boundary:
+    case StreamKind::copy_out:
+    case StreamKind::copy_in: return Purpose::none;
   }
-  table.push_back(value);
-  return static_cast<Index>(table.size() - 1);
+  bug("unknown stream kind");
+}
+
+StreamKind kind_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::tensor:
+    case Purpose::context:
+    case Purpose::weights: return StreamKind::tensor;
+    case Purpose::pipeline: return StreamKind::pipeline;
+    case Purpose::data: return StreamKind::data;
+    case Purpose::none: break;
+  }
+  bug("no stream without a purpose");
+}
+
+// The index of `value` in a short table of `name`, appended when missing. The largest index stands for none.
+template <typename Index, typename T>
+Index find_or_append(std::vector<T>& table, const T& value, std::string_view name) {
+  const auto found = std::find(table.begin(), table.end(), value);
+  const auto index = narrow<Index>(found - table.begin(), name);
+  ensure(index != std::numeric_limits<Index>::max(), "too many " + std::string(name));
+  if (found == table.end()) table.push_back(value);
+  return index;
 }
 
 }  // namespace
 
-std::uint8_t ProgramBuilder::stream(StreamKind kind) { return stream(kind, name_of(kind)); }
+std::uint8_t ProgramBuilder::stream(StreamKind kind) {
+  return stream({std::string(name_of(kind)), kind, purpose_of(kind)});
+}
 
-std::uint8_t ProgramBuilder::stream(StreamKind kind, std::string_view name) {
+std::uint8_t ProgramBuilder::stream(Purpose purpose) {
+  return stream({std::string(name_of(purpose)), kind_of(purpose), purpose});
+}
+
+std::uint8_t ProgramBuilder::stream(const Stream& wanted) {
   std::vector<Stream>& streams = program_.streams;
   if (streams.empty()) streams.push_back({std::string(name_of(StreamKind::compute)), StreamKind::compute});
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (streams[i].name == name) return static_cast<std::uint8_t>(i);
+    if (streams[i].kind == wanted.kind && streams[i].purpose == wanted.purpose)
+      return narrow<std::uint8_t>(i, "streams");
   }
-  streams.push_back({std::string(name), kind});
-  return static_cast<std::uint8_t>(streams.size() - 1);
+  streams.push_back(wanted);
+  return narrow<std::uint8_t>(streams.size() - 1, "streams");
 }
 
 std::uint16_t ProgramBuilder::grid(const ProcessGrid& grid) {
-  return find_or_append<std::uint16_t>(program_.grids, grid);
+  return find_or_append<std::uint16_t>(program_.grids, grid, "grids");
 }
 
 std::uint16_t ProgramBuilder::group(const Group& group) {
-  return find_or_append<std::uint16_t>(program_.groups, group);
+  return find_or_append<std::uint16_t>(program_.groups, group, "groups");
 }
 
-std::uint8_t ProgramBuilder::peer(const Peer& peer) { return find_or_append<std::uint8_t>(program_.peers, peer); }
+std::uint8_t ProgramBuilder::peer(const Peer& peer) {
+  return find_or_append<std::uint8_t>(program_.peers, peer, "peers");
+}
 
 std::uint16_t ProgramBuilder::shard(const ShardPattern& shard) {
-  return find_or_append<std::uint16_t>(program_.shards, shard);
+  return find_or_append<std::uint16_t>(program_.shards, shard, "shard patterns");
 }
 
 std::uint32_t ProgramBuilder::tensor_spec(const TensorSpec& spec) {
@@ -105,7 +145,8 @@ std::uint32_t ProgramBuilder::storage(Body& body, std::int64_t bytes, Category c
 
 std::uint32_t ProgramBuilder::view(Body& body, std::uint32_t spec, std::uint32_t storage, std::int64_t offset,
                                    Place where, std::uint16_t shard) {
-  body.tensors.push_back({spec, storage, offset, where.layer, where.micro_batch, shard});
+  body.tensors.push_back({spec, storage, offset, narrow<std::int16_t>(where.layer, "layer"),
+                          narrow<std::int16_t>(where.micro_batch, "micro-batch"), shard});
   return static_cast<std::uint32_t>(body.tensors.size() - 1);
 }
 
@@ -117,10 +158,10 @@ Op& ProgramBuilder::append(Body& body, std::uint32_t spec, std::span<const std::
   op.spec = spec;
   op.first_operand = static_cast<std::uint32_t>(body.operands.size());
   op.first_message = static_cast<std::uint32_t>(body.messages.size());
-  op.message_count = static_cast<std::uint16_t>(messages.size());
-  op.layer = where.layer;
-  op.micro_batch = where.micro_batch;
-  op.chunk = where.chunk;
+  op.message_count = narrow<std::uint16_t>(messages.size(), "messages of an op");
+  op.layer = narrow<std::int16_t>(where.layer, "layer");
+  op.micro_batch = narrow<std::int16_t>(where.micro_batch, "micro-batch");
+  op.chunk = narrow<std::int16_t>(where.chunk, "virtual stage");
   body.operands.insert(body.operands.end(), reads.begin(), reads.end());
   body.operands.insert(body.operands.end(), writes.begin(), writes.end());
   body.messages.insert(body.messages.end(), messages.begin(), messages.end());

@@ -14,9 +14,9 @@ namespace meshweave {
 
 // Where an op or a tensor stands: layer, micro-batch and virtual stage, −1 where it has none.
 struct Place {
-  std::int16_t layer = -1;
-  std::int16_t micro_batch = -1;
-  std::int16_t chunk = -1;
+  int layer = -1;
+  int micro_batch = -1;
+  int chunk = -1;
 };
 
 class ProgramBuilder {
@@ -25,8 +25,10 @@ class ProgramBuilder {
   const Program& program() const { return program_; }
   Program take() { return std::move(program_); }
 
-  std::uint8_t stream(StreamKind kind);  // the stream of that kind, made on first use; compute is stream 0
-  std::uint8_t stream(StreamKind kind, std::string_view name);
+  // The stream of that kind, or of that purpose, made on first use; compute is stream 0. A purpose that is not that of
+  // its kind has a stream of its own.
+  std::uint8_t stream(StreamKind kind);
+  std::uint8_t stream(Purpose purpose);
   std::uint16_t grid(const ProcessGrid& grid);
   std::uint16_t group(const Group& group);
   std::uint8_t peer(const Peer& peer);
@@ -49,6 +51,8 @@ class ProgramBuilder {
              Place where, std::span<const Message> messages = {});
 
  private:
+  std::uint8_t stream(const Stream& wanted);
+
   Program program_;
   std::unordered_multimap<std::size_t, std::uint32_t> tensor_index_;
   std::unordered_multimap<std::size_t, std::uint32_t> op_index_;

@@ -1,5 +1,7 @@
 #include "sim/program/geometry.h"
 
+#include "sim/base/error.h"
+
 namespace meshweave {
 
 namespace {
@@ -19,17 +21,22 @@ std::pair<std::int64_t, std::int64_t> index_along(const ProcessGrid& grid, int r
   return {index, length};
 }
 
-std::int64_t visited(const Dimension& dimension, std::int64_t own, std::int64_t length) {
-  if (dimension.visit > 0) return dimension.visit - 1;
-  return (own + dimension.visit + length) % length;  // visit ≥ −length
+// The index of the part that a rank of index `own` among `length` holds.
+std::int64_t index_of(HeldPart held, std::int64_t own, std::int64_t length) {
+  switch (held.of) {
+    case HeldPart::Of::rank: return own;
+    case HeldPart::Of::owner: return held.index;
+    case HeldPart::Of::ring: return (own - held.index + length) % length;
+  }
+  bug("unknown part");
 }
 
 // The row of the sequence that row `row` of the zigzag order over `parts` parts is.
 std::int64_t zigzag_row(std::int64_t row, std::int64_t rows, std::int64_t parts) {
-  const std::int64_t chunk = rows / (2 * parts);
-  const std::int64_t part = row / (2 * chunk);
-  const std::int64_t within = row % (2 * chunk);
-  return within < chunk ? part * chunk + within : (2 * parts - 1 - part) * chunk + within - chunk;
+  const std::int64_t segment = rows / (2 * parts);
+  const std::int64_t part = row / (2 * segment);
+  const std::int64_t within = row % (2 * segment);
+  return within < segment ? part * segment + within : (2 * parts - 1 - part) * segment + within - segment;
 }
 
 }  // namespace
@@ -46,7 +53,7 @@ std::int64_t Geometry::whole_row(std::int64_t row) const {
     return before + row;
   }
   const std::int64_t stored =
-      spec->pieces > 1 ? start[0] + row / run_rows() * run_stride + row % run_rows() : start[0] + row;
+      spec->runs > 1 ? start[0] + row / run_rows() * run_stride + row % run_rows() : start[0] + row;
   const std::int64_t parts = spec->dimensions[0].zigzag;
   return parts > 1 ? zigzag_row(stored, whole[0], parts) : stored;
 }
@@ -75,20 +82,20 @@ Geometry geometry_of(const Program& program, const Body& body, int rank, std::ui
   for (std::size_t d = 0; d < g.spec->rank; ++d) {
     const Dimension& dimension = g.spec->dimensions[d];
     const auto [own, length] = index_along(grid, rank, dimension.sharded_over, d > 0);
-    const std::int64_t index = visited(dimension, own, length);
+    const std::int64_t index = index_of(dimension.held, own, length);
     g.start[d] = index * dimension.size;
     g.whole[d] = length * dimension.size;
     if (d == 0) g.shards = static_cast<int>(length);
   }
-  // A chunk of a transient tensor that begins with its storage, which holds the rank's part; its place counts in
-  // chunks.
+  // A piece of a transient tensor that begins with its storage, which holds the rank's part; its place counts in
+  // pieces.
   const Storage& storage = body.storages[t.storage];
-  if (g.spec->pieces > 1) {
+  if (g.spec->runs > 1) {
     const std::int64_t rows = g.spec->dimensions[0].size;
-    const std::int64_t chunk_bytes = g.spec->bytes();
-    const std::int64_t part = rows * (storage.bytes / chunk_bytes);
-    g.first_row = t.offset / chunk_bytes * g.run_rows();
-    g.run_stride = part / g.spec->pieces;
+    const std::int64_t piece_bytes = g.spec->bytes();
+    const std::int64_t part = rows * (storage.bytes / piece_bytes);
+    g.first_row = t.offset / piece_bytes * g.run_rows();
+    g.run_stride = part / g.spec->runs;
     g.start[0] = g.start[0] / rows * part + g.first_row;
     g.whole[0] = g.shards * part;
   } else if (!storage.persistent && storage.bytes > g.spec->bytes()) {

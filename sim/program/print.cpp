@@ -22,7 +22,7 @@ std::string place_of(const Op& op) {
 std::string shape_of(const TensorSpec& spec) {
   std::string out;
   for (std::size_t i = 0; i < spec.rank; ++i) out += fmt::format("{}{}", i == 0 ? "" : ",", spec.dimensions[i].size);
-  if (spec.pieces > 1) out += fmt::format(" in {} pieces", spec.pieces);
+  if (spec.runs > 1) out += fmt::format(" in {} pieces", spec.runs);
   return out;
 }
 

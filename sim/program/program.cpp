@@ -12,54 +12,6 @@ std::string_view name_of(Category category) {
   return names[static_cast<std::size_t>(category)];
 }
 
-std::string_view name_of(OpKind kind) {
-  constexpr std::string_view names[] = {"matmul",
-                                        "bias-gradient",
-                                        "attention",
-                                        "attention-backward",
-                                        "attention-merge",
-                                        "batched-matmul",
-                                        "softmax",
-                                        "softmax-backward",
-                                        "dropout",
-                                        "dropout-backward",
-                                        "norm",
-                                        "norm-backward",
-                                        "norm-weight-gradient",
-                                        "activation",
-                                        "activation-backward",
-                                        "rope",
-                                        "rope-backward",
-                                        "residual-add",
-                                        "add",
-                                        "embedding",
-                                        "embedding-gradient",
-                                        "position-add",
-                                        "position-gradient",
-                                        "cross-entropy-max",
-                                        "cross-entropy-sum",
-                                        "cross-entropy-loss",
-                                        "cross-entropy-backward",
-                                        "slice",
-                                        "concat",
-                                        "reorder",
-                                        "cast",
-                                        "fill",
-                                        "gradient-norm",
-                                        "clip",
-                                        "adam",
-                                        "copy-to-host",
-                                        "copy-to-device",
-                                        "all-reduce",
-                                        "all-gather",
-                                        "reduce-scatter",
-                                        "reduce",
-                                        "broadcast",
-                                        "all-to-all",
-                                        "point-to-point"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
 std::string_view name_of(Phase phase) {
   constexpr std::string_view names[] = {"forward",         "backward-data", "backward-weight", "recompute",
                                         "gradient-reduce", "optimizer",     "parameter-gather"};
@@ -83,6 +35,11 @@ Peer peer_along(const ProcessGrid& grid, Axis axis, int delta) {
   return peer;
 }
 
+std::string_view name_of(Purpose purpose) {
+  constexpr std::string_view names[] = {"tensor", "context", "weights", "pipeline", "data", "none"};
+  return names[static_cast<std::size_t>(purpose)];
+}
+
 std::pair<std::int64_t, std::int64_t> Program::byte_range(const Body& body, std::uint32_t tensor) const {
   const Tensor& t = body.tensors[tensor];
   const TensorSpec& spec = tensor_specs[t.spec];
@@ -100,20 +57,6 @@ std::int64_t wire_bytes(const Program& program, const Body& body, const Op& op, 
     bytes += program.tensor_spec(body, m.tensor).bytes();
   }
   return bytes;
-}
-
-bool accumulates(const Program& program, const OpSpec& spec) {
-  if (is_collective(spec.kind)) return spec.reads.size() == 2 * spec.writes.size();
-  if (spec.reads.empty()) return false;
-  const int last = program.tensor_specs[spec.reads.back()].rank;
-  switch (spec.kind) {
-    case OpKind::matmul: return spec.attributes.matmul == MatmulForm::weight_gradient ? last <= 2 : last > 2;
-    case OpKind::bias_gradient: return last == 1;
-    case OpKind::embedding_gradient: return spec.reads.size() == 3;
-    case OpKind::norm_weight_gradient:
-    case OpKind::position_gradient: return true;
-    default: return false;
-  }
 }
 
 }  // namespace meshweave

@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "models/transformer.h"
+#include "sim/base/narrow.h"
 #include "sim/layout/process_grid.h"
+#include "sim/program/op_facts.h"
 #include "sim/scenario/scenario.h"
 
 namespace meshweave {
@@ -44,29 +46,47 @@ struct Storage {
   bool persistent = false;
 };
 
+// Which part of a sharded dimension a rank holds. One that is not its own is a visitor.
+struct HeldPart {
+  enum class Of : std::uint8_t {
+    rank,   // the part of the rank's own index
+    owner,  // part `index`, on every rank
+    ring,   // the part of the rank `index` places behind, cyclically: it came as many hops along the ring. The own
+            // part, which visits first, came none
+  };
+  Of of = Of::rank;
+  std::uint16_t index = 0;
+  constexpr bool visits() const { return of != Of::rank; }
+  bool operator==(const HeldPart&) const = default;
+};
+constexpr HeldPart part_of_owner(int owner) { return {HeldPart::Of::owner, narrow<std::uint16_t>(owner, "owner")}; }
+constexpr HeldPart part_after_hops(int hops) { return {HeldPart::Of::ring, narrow<std::uint16_t>(hops, "hops")}; }
+
 // Local extent of one dimension, and the axes that shard the global one. Of the axes of a sequence (dimension 0) tp is
 // the minor one, of those of features the major one; the others are major by their number.
 struct Dimension {
   std::int64_t size = 1;
   AxisMask sharded_over = 0;
-  // Which part a rank holds. 0: that of its own index. r + 1: part r (a visitor from a fixed owner). −s: the part of
-  // index own − s, cyclically (a visitor that came s hops along a ring; the own part visits with s = the length). A
-  // rank sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
-  std::int16_t visit = 0;
-  // Rows are in zigzag order over this many parts: of 2n chunks of the sequence part p holds p and 2n − 1 − p. 0: in
+  // A rank sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
+  HeldPart held;
+  // Rows are in zigzag order over this many parts: of 2n segments of the sequence part p holds p and 2n − 1 − p. 0: in
   // the order of the sequence.
   std::uint16_t zigzag = 0;
   bool operator==(const Dimension&) const = default;
 };
-// The visit of part `part`, whoever holds it, and of the part that came `hops` along a ring of `length`.
-constexpr std::int16_t visit_of_part(int part) { return static_cast<std::int16_t>(part + 1); }
-constexpr std::int16_t visit_of_hops(int hops, int length) {
-  return static_cast<std::int16_t>(hops == 0 ? -length : -hops);
-}
 // The axes over which a contraction with this dimension leaves a partial sum.
-constexpr AxisMask contracted_axes(const Dimension& d) { return d.visit == 0 ? d.sharded_over : AxisMask{0}; }
+constexpr AxisMask contracted_axes(const Dimension& d) { return d.held.visits() ? AxisMask{0} : d.sharded_over; }
 
 constexpr int max_dimensions = 4;
+
+// What executors make or look at by itself; everything else is known by what reads and writes it.
+enum class Content : std::uint8_t {
+  other,
+  token_ids,     // of the samples of a micro-batch
+  labels,        // the token behind each
+  loss,          // of the step
+  squared_norm,  // of all gradients
+};
 
 // Name, local shape and dtype of a tensor, and the axes over which its value is still a partial sum. Activations
 // are [sequence, batch, features…]; a gradient is named "d(NAME)", a main gradient "grad(NAME)".
@@ -74,10 +94,11 @@ struct TensorSpec {
   std::string name;
   std::array<Dimension, max_dimensions> dimensions{};
   std::uint8_t rank = 0;  // used dimensions
-  // Dimension 0 is made of this many equal runs of rows, evenly apart in the whole tensor: a chunk of a gathered
-  // sequence has a run of every rank's share. Offsets count in chunk order, in which a chunk is contiguous.
-  std::uint16_t pieces = 1;
+  // Dimension 0 is made of this many equal runs of rows, evenly apart in the whole tensor: a piece of a gathered
+  // sequence has a run of every rank's share. Offsets count in the order of the pieces, in which each is contiguous.
+  std::uint32_t runs = 1;
   DType dtype = DType::bf16;
+  Content content = Content::other;
   AxisMask partial = 0;
   std::uint16_t grid = 0;  // index into Program::grids: whose coordinates shard it
   // Local rows of each part where dimension 0 packs several that are sharded one by one: a rank's rows of the qkv
@@ -107,62 +128,6 @@ struct Tensor {
   std::uint16_t shard = no_shard;  // index into Program::shards
 };
 
-enum class OpKind : std::uint8_t {
-  // compute
-  matmul,                  // MatmulForm; forward: reads x, W[, bias], writes one or several y (the concatenation of
-                           // their last dimensions is the product); data_gradient: reads dy…, W, writes dx;
-                           // weight_gradient: reads dy…, x, writes dW. Where the result is read too, behind all
-                           // others, the product is added to it (accumulates())
-  bias_gradient,           // reads dy…[, db], writes db (accumulates where it reads it)
-  attention,               // fused: reads q, k, v, writes o[, log-sum-exp][, mask]
-  attention_backward,      // reads do, q, k, v, o, lse[, mask], writes dq, dk, dv
-  attention_merge,         // reads o, lse, o', lse' of the same queries over other keys, writes o, lse over both
-  batched_matmul,          // unfused attention, BatchedForm
-  softmax,                 // reads scores, writes probabilities
-  softmax_backward,        // reads dp, p, writes ds
-  dropout,                 // reads x, writes y, mask (1 byte per element)
-  dropout_backward,        // reads dy, mask, writes dx
-  norm,                    // reads x, γ[, β], writes y[, statistics]
-  norm_backward,           // reads dy, x, statistics, γ, writes dx
-  norm_weight_gradient,    // reads dy, x, statistics, dγ[, dβ], writes dγ[, dβ] (accumulates)
-  activation,              // reads x, writes y
-  activation_backward,     // reads dy, x, writes dx
-  rope,                    // reads q, k, writes q', k'
-  rope_backward,           // reads dq', dk', writes dq, dk
-  residual_add,            // reads residual, y[, bias], writes out[, mask]: out = residual + dropout(y + bias)
-  add,                     // reads two or more tensors, writes their sum
-  embedding,               // reads ids, table, writes y (partial over the axes that shard the vocabulary)
-  embedding_gradient,      // reads dy, ids[, dtable], writes dtable (accumulates where it reads it)
-  position_add,            // reads x, table, writes x + table[position]
-  position_gradient,       // reads dy, dtable, writes dtable (accumulates)
-  cross_entropy_max,       // reads logits, writes the local maximum per token
-  cross_entropy_sum,       // reads logits, maximum, labels, writes exp(logits − max) and [2]: Σexp, target logit
-  cross_entropy_loss,      // reads sums, maximum, loss, writes loss (accumulates Σ over tokens × scale)
-  cross_entropy_backward,  // reads exp, sums, labels, writes dlogits × scale
-  slice,                   // reads x, writes the rank's own part along dimension `dimension`
-  concat,                  // reads parts, writes them joined along `dimension`
-  reorder,                 // reads x, writes its rows in another order (Dimension::zigzag)
-  cast,                    // reads x, writes x in another dtype
-  fill,                    // writes a constant (0)
-  gradient_norm,           // reads gradients, writes Σ of squares (replicated tensors count on coordinate 0 only)
-  clip,                    // reads Σ of squares and gradients, writes the gradients × min(1, clip/norm)
-  adam,                    // reads gradient, main parameter, m, v, writes main parameter, m, v, parameter
-  copy_to_host,
-  copy_to_device,
-  // communication; operands are the rank's own inputs and outputs, as many of each: several are one call (coalesced).
-  // Where the outputs are read behind the inputs, the results are added to what they hold (accumulates()).
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  reduce,  // the root's result; other members write nothing
-  broadcast,
-  all_to_all,      // splits `dimension` over the members, joins along `joined`
-  point_to_point,  // a batch of messages posted together: reads what is sent, writes what is received
-};
-std::string_view name_of(OpKind);
-constexpr bool is_communication(OpKind k) { return k >= OpKind::all_reduce; }
-constexpr bool is_collective(OpKind k) { return k >= OpKind::all_reduce && k != OpKind::point_to_point; }
-
 enum class MatmulForm : std::uint8_t { forward, data_gradient, weight_gradient };
 // Unfused attention: scores = q·kᵀ, context = p·v, and their four gradients.
 enum class BatchedForm : std::uint8_t { scores, context, d_probabilities, d_value, d_query, d_key };
@@ -188,11 +153,12 @@ struct OpAttributes {
   Activation activation = Activation::gelu;
   Norm norm = Norm::layer_norm;
   AttentionMask mask = AttentionMask::causal;
-  bool bias = false;           // matmul, residual_add: the last read operand is a bias
+  bool bias = false;           // matmul, residual_add: the last operand read is a bias
+  bool accumulates = false;    // the results are added to the written operands, which are read behind all others
   std::uint8_t dimension = 0;  // all_gather, reduce_scatter, all_to_all, slice, concat: the dimension that changes
   std::uint8_t joined = 0;     // all_to_all: the dimension that grows
   std::int16_t root = 0;       // reduce, broadcast: position of the root in the group
-  std::uint8_t stripes = 1;    // point_to_point: rings of one message each over a node's mesh that the batch stands
+  std::uint16_t stripes = 1;   // point_to_point: rings of one message each over a node's mesh that the batch stands
                                // for, every one on a link of its own with 1/stripes of the bytes; equal at both ends
   double dropout = 0;
   double visible = -1;  // attention: share of the (query, key) pairs that the mask shows; < 0: the mask's own
@@ -213,7 +179,7 @@ struct OpSpec {
   std::uint8_t module = 0;  // vertex of the module graph
   std::uint16_t group = no_group;
   bool sync = false;       // holds the host until it ends
-  bool same_call = false;  // issued by the host call of an op before it, at no cost of its own: a later chunk
+  bool same_call = false;  // issued by the host call of an op before it, at no cost of its own: a later piece
   OpAttributes attributes;
   std::string label;  // what it computes: "qkv", "attention", "fc1 gather", …
   std::vector<std::uint32_t> reads;
@@ -253,9 +219,21 @@ constexpr std::uint64_t ring_tag(int module, int layer, int micro_batch, std::si
 
 enum class StreamKind : std::uint8_t { compute, tensor, pipeline, data, boundary, copy_out, copy_in };
 std::string_view name_of(StreamKind);
+// What the communications of a stream are for.
+enum class Purpose : std::uint8_t {
+  tensor,    // activations of tensor parallelism
+  context,   // keys, values and heads between shards of the sequence
+  weights,   // visiting weights of tsp and their gradients
+  pipeline,  // activations between stages
+  data,      // gradients and parameters
+  none,      // no communication
+};
+std::string_view name_of(Purpose);
+
 struct Stream {
   std::string name;
   StreamKind kind = StreamKind::compute;
+  Purpose purpose = Purpose::none;
 };
 
 // The members of a rank's group follow from its coordinates in grid `grid` (ProcessGrid::group).
@@ -351,9 +329,5 @@ struct Program {
 // Bytes that a sent message puts on the wire. Several messages of one op to one peer travel as one: the first carries
 // the bytes of all, the others none.
 std::int64_t wire_bytes(const Program& program, const Body& body, const Op& op, const Message& message);
-
-// Whether the result of a product, a gradient or a collective is added to what the written operand holds, which is then
-// read behind all others. Weights have at most two dimensions, activations more.
-bool accumulates(const Program& program, const OpSpec& spec);
 
 }  // namespace meshweave

@@ -1,6 +1,7 @@
 // The rules for the operands of collectives: what a group's size and axes do to shapes and partial sums.
 #include <fmt/format.h>
 
+#include "sim/base/error.h"
 #include "sim/program/operand_expectations.h"
 
 namespace meshweave {
@@ -19,7 +20,7 @@ class CollectiveOperands : public OperandExpectations {
   // Several operands are as many collectives in one call.
   void check() {
     for (operand_ = 0; operand_ < writes(); ++operand_) check_one();
-    if (!accumulates(program(), spec())) return;
+    if (!spec().attributes.accumulates) return;
     for (std::size_t i = 0; i < writes(); ++i) {
       expect(spec().reads[writes() + i] == spec().writes[i],
              [&] { return fmt::format("writes {} but accumulates {}", out(i).name, in(writes() + i).name); });
@@ -34,7 +35,7 @@ class CollectiveOperands : public OperandExpectations {
       case OpKind::reduce_scatter: return reduce_scatter();
       case OpKind::broadcast: return broadcast();
       case OpKind::all_to_all: return all_to_all();
-      default: return;
+      default: bug("no rule for the operands of " + std::string(name_of(spec().kind)));
     }
   }
 
@@ -111,7 +112,7 @@ class CollectiveOperands : public OperandExpectations {
                          names_of(x.partial));
     });
     // Pipeline ranks that share a table contribute different parts to the gradient that is added to.
-    const AxisMask pipeline = accumulates(program(), spec()) ? mask_of(Axis::pp) : AxisMask{0};
+    const AxisMask pipeline = spec().attributes.accumulates ? mask_of(Axis::pp) : AxisMask{0};
     const AxisMask open = joined(without(summed_axes(), covered_axes()), without(pipeline, x.partial));
     const AxisMask left = joined(without(x.partial, covered_axes()), without(pipeline, x.partial));
     expect(without(y.partial, open) == without(left, open) && without(y.partial, left) == 0, [&] {

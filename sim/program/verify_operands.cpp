@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "sim/program/operand_expectations.h"
 #include "sim/program/verify_parts.h"
@@ -10,68 +9,32 @@ namespace meshweave {
 namespace {
 
 // Operands are counted before they are looked at.
-struct Arity {
-  std::size_t fewest_reads, most_reads, fewest_writes, most_writes;
-};
-constexpr std::size_t any = std::numeric_limits<std::size_t>::max();
-
-Arity arity_of(const OpSpec& spec) {
-  switch (spec.kind) {
-    case OpKind::matmul:
-      switch (spec.attributes.matmul) {
-        case MatmulForm::forward: return {spec.attributes.bias ? 3u : 2u, spec.attributes.bias ? 4u : 3u, 1, any};
-        case MatmulForm::data_gradient: return {2, any, 1, 1};
-        case MatmulForm::weight_gradient: return {2, any, 1, 1};
-      }
-      return {0, any, 0, any};
-    case OpKind::bias_gradient: return {1, any, 1, 1};
-    case OpKind::attention: return {3, 3, 1, 3};
-    case OpKind::attention_backward: return {6, 7, 3, 3};
-    case OpKind::attention_merge: return {4, 4, 1, 2};
-    case OpKind::batched_matmul: return {2, 2, 1, 1};
-    case OpKind::dropout: return {1, 1, 1, 2};
-    case OpKind::norm: return {2, 3, 1, 2};
-    case OpKind::norm_backward: return {4, 4, 1, 1};
-    case OpKind::norm_weight_gradient: return {4, 5, 1, 2};
-    case OpKind::rope:
-    case OpKind::rope_backward: return {2, 2, 2, 2};
-    case OpKind::residual_add: return {spec.attributes.bias ? 3u : 2u, spec.attributes.bias ? 3u : 2u, 1, 2};
-    case OpKind::add: return {2, any, 1, 1};
-    case OpKind::embedding_gradient: return {2, 3, 1, 1};
-    case OpKind::softmax_backward:
-    case OpKind::dropout_backward:
-    case OpKind::activation_backward:
-    case OpKind::embedding:
-    case OpKind::position_add:
-    case OpKind::position_gradient: return {2, 2, 1, 1};
-    case OpKind::cross_entropy_sum: return {3, 3, 2, 2};
-    case OpKind::cross_entropy_loss: return {3, 3, 1, 1};
-    case OpKind::cross_entropy_backward: return {3, 3, 1, 1};
-    case OpKind::concat: return {1, any, 1, 1};
-    case OpKind::fill: return {0, 0, 1, any};
-    case OpKind::gradient_norm: return {0, any, 1, 1};  // a stage may hold the copy of a tied table only
-    case OpKind::clip: return {1, any, 0, any};
-    case OpKind::adam: return {4, any, 3, any};
-    case OpKind::point_to_point: return {0, any, 0, any};
-    case OpKind::all_reduce:
-    case OpKind::all_gather:
-    case OpKind::reduce_scatter:
-    case OpKind::reduce:
-    case OpKind::broadcast:
-    case OpKind::all_to_all: return {1, any, 1, any};
-    default: return {1, 1, 1, 1};
+std::string count_fault(const OpSpec& spec) {
+  const OpFacts& facts = facts_of(spec.kind);
+  const std::size_t reads = spec.reads.size();
+  const std::size_t writes = spec.writes.size();
+  const bool accumulates = spec.attributes.accumulates;
+  if (accumulates && facts.accumulation == Accumulation::never) return "accumulates, which no op of its kind does";
+  if (!accumulates && facts.accumulation == Accumulation::always) return "does not accumulate";
+  const bool biased = facts.has(OpFacts::bias) && spec.attributes.bias;
+  const std::size_t apart = (accumulates ? writes : 0) + (biased ? 1 : 0);
+  Arity inputs = facts.reads;
+  Arity outputs = facts.writes;
+  if (spec.kind == OpKind::matmul) {
+    // A forward product has two factors, a gradient is one tensor.
+    const bool forward = spec.attributes.matmul == MatmulForm::forward;
+    (forward ? inputs : outputs).most = forward ? 2 : 1;
   }
+  if (reads < apart || !inputs.fits(reads - apart)) return fmt::format("reads {} operands", reads);
+  if (!outputs.fits(writes)) return fmt::format("writes {} operands", writes);
+  if (is_collective(spec.kind) && reads - apart != writes)
+    return fmt::format("reads {} operands and writes {}", reads, writes);
+  return "";
 }
 
 // What is wrong with an op spec; empty when nothing is.
 std::string fault_of(const Program& program, const OpSpec& spec) {
-  const Arity arity = arity_of(spec);
-  const std::size_t reads = spec.reads.size();
-  const std::size_t writes = spec.writes.size();
-  if (reads < arity.fewest_reads || reads > arity.most_reads) return fmt::format("reads {} operands", reads);
-  if (writes < arity.fewest_writes || writes > arity.most_writes) return fmt::format("writes {} operands", writes);
-  if (is_collective(spec.kind) && reads != writes && reads != 2 * writes)
-    return fmt::format("reads {} operands and writes {}", reads, writes);
+  if (std::string fault = count_fault(spec); !fault.empty()) return fault;
   if (!is_collective(spec.kind)) {
     return spec.group == no_group ? kernel_fault(program, spec) : "has a group but is no collective";
   }

@@ -9,13 +9,6 @@ namespace {
 
 constexpr std::uint32_t never = 0xffffffff;
 
-// The outputs that exist for a later reader only: log-sum-exp, statistics, dropout masks.
-bool is_secondary(OpKind kind, std::size_t output) {
-  const bool has_secondary = kind == OpKind::attention || kind == OpKind::norm || kind == OpKind::dropout ||
-                             kind == OpKind::residual_add || kind == OpKind::attention_merge;
-  return has_secondary && output > 0;
-}
-
 // Whether a kernel makes the output on the way to another one, read or not: the exponentials whose sum a
 // forward pass needs, and all outputs of a re-emitted block.
 bool may_stay_unread(const OpSpec& spec, std::size_t output) {
@@ -131,9 +124,8 @@ class StorageCheck {
     return !works_in_place(program_.spec(body_.ops[op_])) || !reads_storage(body_.tensors[tensor].storage);
   }
 
-  bool works_in_place(const OpSpec& spec) const {
-    return is_communication(spec.kind) || spec.kind == OpKind::attention_merge || spec.kind == OpKind::add ||
-           accumulates(program_, spec);
+  static bool works_in_place(const OpSpec& spec) {
+    return facts_of(spec.kind).has(OpFacts::in_place) || spec.attributes.accumulates;
   }
 
   bool reads_storage(std::uint32_t storage) const {
@@ -150,7 +142,7 @@ class StorageCheck {
     for (std::uint32_t i = 0; i < spec.writes.size(); ++i) {
       const std::uint32_t tensor = body_.operands[first + i];
       if (read_[first + i] || storage_of(tensor).persistent) continue;
-      if (is_secondary(spec.kind, i)) {
+      if (i > 0 && facts_of(spec.kind).has(OpFacts::extras)) {
         report(Fault::unread_secondary,
                fmt::format("writes {}, which exists only to be read and is not", name(tensor)));
       } else if (!may_stay_unread(spec, i)) {

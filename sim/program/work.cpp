@@ -3,6 +3,8 @@
 #include <initializer_list>
 #include <numeric>
 
+#include "sim/base/error.h"
+
 namespace meshweave {
 namespace {
 
@@ -14,7 +16,7 @@ class Operands {
   const TensorSpec& read(std::size_t i) const { return program_.tensor_specs[spec_.reads[i]]; }
   // The k-th from the end of those read, an accumulated result left out.
   const TensorSpec& read_from_end(std::size_t k) const {
-    return read(spec_.reads.size() - k - (accumulates(program_, spec_) ? 1 : 0));
+    return read(spec_.reads.size() - k - (spec_.attributes.accumulates ? 1 : 0));
   }
   const TensorSpec& write(std::size_t i) const { return program_.tensor_specs[spec_.writes[i]]; }
 
@@ -132,10 +134,9 @@ std::int64_t position_bytes(const TensorSpec& x, const TensorSpec& table) {
   return bytes_as(x, table.dtype) / size_of(x, 1);
 }
 
-// Kernels that look up rows or take a part touch only that part of an operand.
-std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
+// Kernels that look up rows touch only these of the table.
+std::int64_t bytes_with_rows(const Operands& operands, const OpSpec& spec) {
   switch (spec.kind) {
-    case OpKind::slice: return 2 * operands.write_bytes();
     case OpKind::embedding: {
       const TensorSpec& y = operands.write(0);
       return operands.read(0).bytes() + bytes_as(y, operands.read(1).dtype) + y.bytes();
@@ -145,7 +146,7 @@ std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
       const TensorSpec& table = operands.write(0);
       const std::int64_t touched = 2 * bytes_as(dy, table.dtype);
       // A fresh table is zeroed first.
-      return dy.bytes() + operands.read(1).bytes() + touched + (spec.reads.size() == 3 ? 0 : table.bytes());
+      return dy.bytes() + operands.read(1).bytes() + touched + (spec.attributes.accumulates ? 0 : table.bytes());
     }
     case OpKind::position_add: {
       const TensorSpec& x = operands.read(0);
@@ -155,9 +156,7 @@ std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
       const TensorSpec& dy = operands.read(0);
       return dy.bytes() + 2 * position_bytes(dy, operands.write(0));
     }
-    case OpKind::copy_to_host:
-    case OpKind::copy_to_device: return operands.read_bytes();
-    default: return operands.read_bytes() + operands.write_bytes();
+    default: bug("no rows that it touches: " + std::string(name_of(spec.kind)));
   }
 }
 
@@ -166,19 +165,27 @@ std::int64_t traffic(const Operands& operands, const OpSpec& spec) {
 Work work_of(const Program& program, const OpSpec& spec) {
   const Operands operands(program, spec);
   Work work;
-  switch (spec.kind) {
-    case OpKind::matmul: work = matmul_work(operands, spec); break;
-    case OpKind::attention:
-    case OpKind::attention_backward: work = attention_work(operands, spec); break;
-    case OpKind::batched_matmul: work = batched_matmul_work(operands, spec); break;
-    default: break;
+  const OpFacts& facts = facts_of(spec.kind);
+  switch (facts.priced_as) {
+    case PricedAs::product: work = matmul_work(operands, spec); break;
+    case PricedAs::products: work = batched_matmul_work(operands, spec); break;
+    case PricedAs::fused_attention: work = attention_work(operands, spec); break;
+    case PricedAs::streaming:
+    case PricedAs::elementwise:
+    case PricedAs::norms:
+    case PricedAs::norms_backward:
+    case PricedAs::norm_sums:
+    case PricedAs::loss_passes:
+    case PricedAs::collective:
+    case PricedAs::messages: break;
   }
-  work.bytes = static_cast<double>(traffic(operands, spec));
+  work.bytes = static_cast<double>(facts.has(OpFacts::rows) ? bytes_with_rows(operands, spec)
+                                                            : operands.read_bytes() + operands.write_bytes());
   return work;
 }
 
 std::int64_t input_bytes(const Program& program, const OpSpec& spec) {
-  const std::size_t inputs = accumulates(program, spec) ? spec.writes.size() : spec.reads.size();
+  const std::size_t inputs = spec.attributes.accumulates ? spec.writes.size() : spec.reads.size();
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < inputs; ++i) bytes += program.tensor_specs[spec.reads[i]].bytes();
   return bytes;

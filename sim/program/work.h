@@ -8,7 +8,7 @@
 // On a shard of the sequence the share of visible pairs is that of the rank's tokens (OpAttributes::visible).
 //
 // Traffic is every operand once (fused attention: its operands only; a tensor that is accumulated into is read and
-// written). Look-ups (embeddings, positions) and slices touch their rows only, host copies count what crosses.
+// written). Look-ups (embeddings, positions) touch their rows only.
 //
 // Operands that program.h leaves open: weights are [outputs, inputs]; q, k, v and o are [s, b, heads, d]; a
 // batched matmul reads (q, k), (p, v), (do, v), (do, p), (ds, k) or (ds, q), in the order of BatchedForm.

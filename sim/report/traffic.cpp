@@ -41,33 +41,15 @@ double received(const Program& program, const Body& body, const Op& op) {
     case OpKind::all_to_all:
     case OpKind::broadcast:
     case OpKind::reduce: return in * (d - 1) / d;
-    default: bug("unknown collective");
+    default: bug("no rule for the bytes of " + std::string(name_of(spec.kind)));
   }
 }
 
 }  // namespace
 
-std::string_view name_of(Purpose purpose) {
-  switch (purpose) {
-    case Purpose::tensor: return "tensor";
-    case Purpose::context: return "context";
-    case Purpose::weights: return "weights";
-    case Purpose::pipeline: return "pipeline";
-    case Purpose::data: return "data";
-  }
-  bug("unknown purpose");
-}
-
 Purpose purpose_of(const Stream& stream) {
-  switch (stream.kind) {
-    case StreamKind::tensor:
-      return stream.name == "context"   ? Purpose::context
-             : stream.name == "weights" ? Purpose::weights
-                                        : Purpose::tensor;
-    case StreamKind::pipeline: return Purpose::pipeline;
-    case StreamKind::data: return Purpose::data;
-    default: bug("a stream without communication of a known purpose");
-  }
+  ensure(stream.purpose != Purpose::none, "a communication on the stream " + stream.name + ", which is for none");
+  return stream.purpose;
 }
 
 double Traffic::of(OpKind kind) const {

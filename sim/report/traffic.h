@@ -9,6 +9,7 @@
 // Whatever algorithm a collective is priced with, its bytes are counted by this rule.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <string_view>
@@ -17,18 +18,10 @@
 
 namespace meshweave {
 
-// What a transfer is for: the stream that it runs on.
-enum class Purpose : std::uint8_t {
-  tensor,    // activations of tensor parallelism
-  context,   // keys, values and heads between shards of the sequence
-  weights,   // visiting weights of tsp and their gradients
-  pipeline,  // activations between stages
-  data,      // gradients and parameters
-};
+// Purposes that transfers have.
 constexpr std::size_t purpose_count = 5;
 constexpr std::array<Purpose, purpose_count> all_purposes{Purpose::tensor, Purpose::context, Purpose::weights,
                                                           Purpose::pipeline, Purpose::data};
-std::string_view name_of(Purpose);
 // The purpose of what runs on a communication stream.
 Purpose purpose_of(const Stream& stream);
 
@@ -36,6 +29,9 @@ constexpr std::size_t transfer_kind_count = 7;
 constexpr std::array<OpKind, transfer_kind_count> all_transfer_kinds{
     OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter, OpKind::broadcast,
     OpKind::reduce,     OpKind::all_to_all, OpKind::point_to_point};
+static_assert(std::count_if(op_facts.begin(), op_facts.end(),
+                            [](const OpFacts& facts) { return is_communication(facts.kind); }) == transfer_kind_count,
+              "every communication is counted");
 
 // Bytes per device: the mean over all ranks.
 struct Traffic {

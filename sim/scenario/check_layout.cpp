@@ -118,16 +118,20 @@ void check_tensor_parallel(const TransformerShape& shape, const ModuleLayout& la
   }
 }
 
-// Ranks that hold chunks p and 2D−1−p of 2D, or one of D parts.
+// Ranks that hold segments p and 2D−1−p of 2D, or one of D parts.
 void check_partition(std::int64_t sequence, std::int64_t degree, Partition partition, const std::string& at,
                      const ReportAt& report) {
   const std::int64_t parts = partition == Partition::zigzag ? 2 * degree : degree;
+  // Hops along a ring are counted in 16 bits.
+  constexpr std::int64_t longest_ring = 32767;
+  if (degree > longest_ring)
+    return report(at, fmt::format("{} ranks that share a sequence are too many (at most {})", degree, longest_ring));
   if (sequence % parts == 0) return;
   const std::int64_t below = sequence / parts * parts;
   report(at,
          fmt::format("the sequence of {} is not divisible by {} ({} {}; {} is)", sequence,
                      partition == Partition::zigzag ? "2 · the degree" : "the degree",
-                     partition == Partition::zigzag ? "zigzag chunks:" : "parts:", parts, below > 0 ? below : parts));
+                     partition == Partition::zigzag ? "zigzag segments:" : "parts:", parts, below > 0 ? below : parts));
 }
 
 void check_context_parallel(const TransformerShape& shape, ModuleLayout& layout, const std::string& at,

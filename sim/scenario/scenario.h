@@ -33,7 +33,7 @@ std::string_view name_of(DType);
 enum class Recompute : std::uint8_t { none, selective, full };
 std::string_view name_of(Recompute);
 
-// Which tokens a rank of a sequence axis of degree D holds: the p-th of D equal parts, or the chunks p and 2D−1−p of
+// Which tokens a rank of a sequence axis of degree D holds: the p-th of D equal parts, or the segments p and 2D−1−p of
 // 2D, so that causal attention costs all ranks the same.
 enum class Partition : std::uint8_t { zigzag, contiguous };
 std::string_view name_of(Partition);
@@ -106,7 +106,7 @@ struct Schedule {
 struct Overlap {
   bool grad_reduce = true;   // gradient buckets reduced behind the backward of the last micro-batch
   bool param_gather = true;  // parameter buckets gathered behind the next forward (ZeRO-1)
-  bool tp = false;           // tensor-parallel matmuls and their gathers/scatters in chunks
+  bool tp = false;           // tensor-parallel matmuls and their gathers/scatters in pieces
   int tp_chunks = 4;
   bool cp = true;  // ring steps are under way, and gathers are issued, ahead of their use
   int depth = 1;   // how many earlier tensor communications a moved one may pass

@@ -141,6 +141,7 @@ TEST_CASE("A weight gradient reads and writes the main gradient behind its produ
     op.kind = OpKind::matmul;
     op.phase = Phase::backward_weight;
     op.attributes.matmul = MatmulForm::weight_gradient;
+    op.attributes.accumulates = true;
     const std::vector<std::uint32_t> reads{example.tensor(activation), example.tensor(activation), main};
     builder.append(*example.body, op, reads, std::vector{main}, {});
   }

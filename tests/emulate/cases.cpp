@@ -87,7 +87,7 @@ const std::vector<Factor>& factors() {
   static const std::vector<Factor> all{
       {"tp", {"1", "2", "4"}},
       {"sequence parallel", {"off", "on"}},
-      {"tp overlap", {"off", "2 chunks", "2 chunks, depth 3"}},
+      {"tp overlap", {"off", "2 pieces", "2 pieces, depth 3"}},
       {"pp", {"1", "2", "4"}},
       {"vpp", {"1", "2"}},
       {"stages", {"even", "uneven", "empty ends"}},
@@ -126,7 +126,7 @@ bool is_legal(const Case& c) {
   if (is_folded(c) && (c[tp] || c[schedule] == 2 || c[attention] || c[kv_heads] == 2)) return false;
   if (has_ring(c) && c[attention]) return false;
   if (exchanges_heads(c) && (c[kv_heads] == 2 || (c[kv_heads] == 1 && c[tp] == 2))) return false;
-  // Two chunks of the share of each of tp ranks.
+  // Two pieces of the share of each of tp ranks.
   if (c[tp_overlap] && sequence_bits(c) == 2 && c[tp] == 2) return false;
   const int ranks = 1 << (c[tp] + c[pp] + c[dp] + sequence_bits(c));
   return ranks <= 16;

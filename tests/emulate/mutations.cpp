@@ -245,7 +245,7 @@ class Probe {
     play(lost, [&](const Memory& memory, const Place& place, std::uint32_t tensor) {
       const Body& body = p_.program.bodies[p_.program.body_of_rank[static_cast<std::size_t>(place.rank)]];
       const OpSpec& spec = p_.program.spec(body.ops[place.op]);
-      if (spec.kind == OpKind::adam || p_.program.tensor_spec(body, tensor).name == "loss") {
+      if (spec.kind == OpKind::adam || p_.program.tensor_spec(body, tensor).content == Content::loss) {
         last[{place.rank, tensor}] = memory.values(place.rank, tensor);
       }
     });

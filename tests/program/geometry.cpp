@@ -19,14 +19,14 @@ struct OneBody {
   }
 
   // A view of `part` at `offset` bytes in a storage of `whole` bytes.
-  std::uint32_t view(std::vector<Dimension> dimensions, std::int64_t whole, std::int64_t offset, int pieces) {
+  std::uint32_t view(std::vector<Dimension> dimensions, std::int64_t whole, std::int64_t offset, int runs) {
     Body& body = builder.program().bodies[0];
     TensorSpec spec;
     spec.name = "t";
     spec.rank = static_cast<std::uint8_t>(dimensions.size());
     std::copy(dimensions.begin(), dimensions.end(), spec.dimensions.begin());
     spec.dtype = DType::uint8;
-    spec.pieces = static_cast<std::uint16_t>(pieces);
+    spec.runs = static_cast<std::uint32_t>(runs);
     const std::uint32_t storage = builder.storage(body, whole, Category::activations, false);
     return builder.view(body, builder.tensor_spec(spec), storage, offset, {});
   }
@@ -44,10 +44,10 @@ using Rows = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("In zigzag order part p holds chunks p and 2n - 1 - p") {
+TEST_CASE("In zigzag order part p holds segments p and 2n - 1 - p") {
   OneBody b({.cp = 2}, "cp");
   const std::uint32_t part = b.view({{4, mask_of(Axis::cp), 0, 2}}, 4, 0, 1);
-  // A sequence of 8 in 4 chunks of 2.
+  // A sequence of 8 in 4 segments of 2.
   CHECK(b.rows(0, part) == Rows{0, 1, 6, 7});
   CHECK(b.rows(1, part) == Rows{2, 3, 4, 5});
   const std::uint32_t gathered = b.view({{8, 0, 0, 2}}, 8, 0, 1);
@@ -64,13 +64,13 @@ TEST_CASE("Sequence parallelism splits a part of the zigzag order, tp is the min
   CHECK(b.rows(3, share) == Rows{4, 5});
 }
 
-TEST_CASE("A chunk that is gathered over tp stays in the part of its context-parallel rank") {
-  // 16 rows over cp 2, in order: rank 1 of cp has 8 to 15, and each rank of tp a half; chunk 1 of 2 has the second
+TEST_CASE("A piece that is gathered over tp stays in the part of its context-parallel rank") {
+  // 16 rows over cp 2, in order: rank 1 of cp has 8 to 15, and each rank of tp a half; piece 1 of 2 has the second
   // half of each half.
   OneBody b({.tp = 2, .cp = 2}, "tp-cp");
-  const std::uint32_t chunk = b.view({{4, mask_of(Axis::cp)}}, 8, 4, 2);
-  CHECK(b.rows(0, chunk) == Rows{2, 3, 6, 7});
-  CHECK(b.rows(2, chunk) == Rows{10, 11, 14, 15});
+  const std::uint32_t piece = b.view({{4, mask_of(Axis::cp)}}, 8, 4, 2);
+  CHECK(b.rows(0, piece) == Rows{2, 3, 6, 7});
+  CHECK(b.rows(2, piece) == Rows{10, 11, 14, 15});
   // In zigzag order cp 1 holds rows 4 to 11.
   const std::uint32_t zigzag = b.view({{4, mask_of(Axis::cp), 0, 2}}, 8, 4, 2);
   CHECK(b.rows(2, zigzag) == Rows{6, 7, 10, 11});
@@ -79,9 +79,9 @@ TEST_CASE("A chunk that is gathered over tp stays in the part of its context-par
 TEST_CASE("A visitor is the part of another rank") {
   OneBody b({.tsp = 4}, "tsp");
   const AxisMask tsp = mask_of(Axis::tsp);
-  const std::uint32_t of_owner_2 = b.view({{2, tsp, visit_of_part(2)}}, 2, 0, 1);
-  const std::uint32_t one_hop_on = b.view({{2, tsp, visit_of_hops(1, 4)}}, 2, 0, 1);
-  const std::uint32_t own = b.view({{2, tsp, visit_of_hops(0, 4)}}, 2, 0, 1);
+  const std::uint32_t of_owner_2 = b.view({{2, tsp, part_of_owner(2)}}, 2, 0, 1);
+  const std::uint32_t one_hop_on = b.view({{2, tsp, part_after_hops(1)}}, 2, 0, 1);
+  const std::uint32_t own = b.view({{2, tsp, part_after_hops(0)}}, 2, 0, 1);
   for (int rank = 0; rank < 4; ++rank) {
     CHECK(b.rows(rank, of_owner_2) == Rows{4, 5});
     const std::int64_t before = 2 * ((rank + 3) % 4);

@@ -95,7 +95,7 @@ class HandMade {
   void used(std::uint32_t t) {
     TensorSpec s = program().tensor_spec(body(), t);
     s.name = "kept " + s.name;
-    op(OpKind::cast, "use", {t}, {persistent(s, Category::optimizer_state)});
+    op(OpKind::reorder, "use", {t}, {persistent(s, Category::optimizer_state)});
   }
 
   std::uint16_t tp_group, dp_group, pp_group;

@@ -74,17 +74,17 @@ TEST_CASE("it passes as many communications as the depth says, and only with com
   hoist_tensor_communication(passing.program(), passing.body(), tensor_stream(passing.program()), 1);
   CHECK(labels(passing) == std::vector<std::string>{"x", "second", "y", "first", "a"});
   // Chunks of one gather: the second could stand before the first, but nothing would run beside it there.
-  HandMade chunks(2, 1, 1);
-  const std::uint32_t x = share(chunks, "x");
-  const std::uint32_t y = share(chunks, "y");
-  apart(chunks, "a");
-  gather(chunks, "chunk 0", y);
-  apart(chunks, "matmul 0");
-  gather(chunks, "chunk 1", y);
-  apart(chunks, "matmul 1");
-  chunks.used(x);
-  hoist_tensor_communication(chunks.program(), chunks.body(), tensor_stream(chunks.program()), 3);
-  CHECK(labels(chunks) == std::vector<std::string>{"x", "y", "chunk 0", "chunk 1", "a", "matmul 0", "matmul 1", "use"});
+  HandMade pieces(2, 1, 1);
+  const std::uint32_t x = share(pieces, "x");
+  const std::uint32_t y = share(pieces, "y");
+  apart(pieces, "a");
+  gather(pieces, "piece 0", y);
+  apart(pieces, "matmul 0");
+  gather(pieces, "piece 1", y);
+  apart(pieces, "matmul 1");
+  pieces.used(x);
+  hoist_tensor_communication(pieces.program(), pieces.body(), tensor_stream(pieces.program()), 3);
+  CHECK(labels(pieces) == std::vector<std::string>{"x", "y", "piece 0", "piece 1", "a", "matmul 0", "matmul 1", "use"});
 }
 
 TEST_CASE("it passes no pipeline or data communication and no op that holds the host") {

@@ -53,12 +53,13 @@ TEST_CASE("an operand that nothing wrote before") {
   HandMade p(1, 1, 1);
   SECTION("a transient tensor") {
     p.used(p.transient(x_spec));
-    CHECK(found(p) == "unwritten-read: rank 0 op 0 cast use forward: reads x[2,1,4] bf16, which nothing wrote before");
+    CHECK(found(p) ==
+          "unwritten-read: rank 0 op 0 reorder use forward: reads x[2,1,4] bf16, which nothing wrote before");
   }
   SECTION("a main gradient that the step does not fill") {
     p.used(p.persistent(HandMade::spec("grad(w)", {{4}}), Category::main_gradients));
     CHECK(found(p) ==
-          "unwritten-read: rank 0 op 0 cast use forward: reads grad(w)[4] bf16, which nothing wrote before");
+          "unwritten-read: rank 0 op 0 reorder use forward: reads grad(w)[4] bf16, which nothing wrote before");
   }
   SECTION("parameters hold what the step before left") {
     p.used(p.persistent(HandMade::spec("w", {{4}})));
@@ -74,19 +75,23 @@ TEST_CASE("a read of what the storage no longer holds") {
     p.collective(OpKind::all_reduce, "sum", p.tp_group, p.tensor_stream, partial, whole);
     p.used(partial);
     p.used(whole);
-    CHECK(found(p) ==
-          "stale-read: rank 0 op 2 cast use forward: reads x[2,1,4] bf16 partial tp, but op 1 all-reduce sum forward "
-          "wrote x[2,1,4] bf16 there last");
+    CHECK(
+        found(p) ==
+        "stale-read: rank 0 op 2 reorder use forward: reads x[2,1,4] bf16 partial tp, but op 1 all-reduce sum forward "
+        "wrote x[2,1,4] bf16 there last");
   }
   SECTION("a main gradient that is still partial") {
     HandMade p(1, 2, 1);
     const std::uint32_t partial = p.persistent(HandMade::spec("g", {{4}}, dp, DType::fp32), Category::main_gradients);
     const std::uint32_t whole = p.view(partial, HandMade::spec("g", {{4}}, 0, DType::fp32));
     p.op(OpKind::fill, "zero", {}, {partial});
-    p.op(OpKind::bias_gradient, "bias", {p.made(HandMade::spec("d(y)", {{2}, {1, dp}, {4}})), partial}, {partial});
+    OpAttributes adds;
+    adds.accumulates = true;
+    const std::uint32_t dy = p.made(HandMade::spec("d(y)", {{2}, {1, dp}, {4}}));
+    p.op(OpKind::bias_gradient, "bias", {dy, partial}, {partial}, adds);
     p.used(whole);
     CHECK(found(p) ==
-          "stale-read: rank 0 op 3 cast use forward: reads g[4] fp32, but op 2 bias-gradient bias forward wrote "
+          "stale-read: rank 0 op 3 reorder use forward: reads g[4] fp32, but op 2 bias-gradient bias forward wrote "
           "g[4] fp32 partial dp there last");
   }
   SECTION("the same name of another micro-batch") {
@@ -97,7 +102,7 @@ TEST_CASE("a read of what the storage no longer holds") {
     p.body().tensors[second].micro_batch = 1;
     p.used(second);
     CHECK(found(p) ==
-          "stale-read: rank 0 op 2 cast use forward: reads x[2,1,4] bf16 mb 1, but op 0 fill make forward wrote "
+          "stale-read: rank 0 op 2 reorder use forward: reads x[2,1,4] bf16 mb 1, but op 0 fill make forward wrote "
           "x[2,1,4] bf16 there last");
   }
 }

@@ -60,6 +60,11 @@ OpAttributes form(MatmulForm f, bool bias = false) {
   return attributes;
 }
 
+OpAttributes adding(OpAttributes attributes = {}) {
+  attributes.accumulates = true;
+  return attributes;
+}
+
 TEST_CASE("a matmul contracts the features of x with the columns of W") {
   const auto forward = form(MatmulForm::forward);
   CHECK(judged(OpKind::matmul, {x, column}, {y}) == "");
@@ -88,19 +93,20 @@ TEST_CASE("the gradients of a matmul are partial over what their sums run over")
   CHECK(judged(OpKind::matmul, {y, column}, {t("d(x)", {{8}, {2, dp}, {6}})}, form(MatmulForm::data_gradient)) ==
         "d(x) is marked partial over - (its sum is over tp)");
   const TensorSpec dw = fp32(t("grad(w)", {{10, tp}, {6}}, dp));
-  CHECK(judged(OpKind::matmul, {y, x, dw}, {dw}, form(MatmulForm::weight_gradient)) == "");
+  CHECK(judged(OpKind::matmul, {y, x, dw}, {dw}, adding(form(MatmulForm::weight_gradient))) == "");
   // Stages that share a table contribute different parts: pp may be added.
   const TensorSpec tied = fp32(t("grad(w)", {{10, tp}, {6}}, dp | pp));
-  CHECK(judged(OpKind::matmul, {y, x, tied}, {tied}, form(MatmulForm::weight_gradient)) == "");
+  CHECK(judged(OpKind::matmul, {y, x, tied}, {tied}, adding(form(MatmulForm::weight_gradient))) == "");
   const TensorSpec whole = fp32(t("grad(w)", {{10, tp}, {6}}));
-  CHECK(judged(OpKind::matmul, {y, x, whole}, {whole}, form(MatmulForm::weight_gradient)) ==
+  CHECK(judged(OpKind::matmul, {y, x, whole}, {whole}, adding(form(MatmulForm::weight_gradient))) ==
         "grad(w) is marked partial over - (its sum is over dp)");
-  CHECK(judged(OpKind::matmul, {y, x, dw}, {tied}, form(MatmulForm::weight_gradient)) ==
+  CHECK(judged(OpKind::matmul, {y, x, dw}, {tied}, adding(form(MatmulForm::weight_gradient))) ==
         "writes grad(w) but accumulates grad(w)");
   const TensorSpec db = fp32(t("grad(b)", {{10, tp}}, dp));
-  CHECK(judged(OpKind::bias_gradient, {y, db}, {db}) == "");
+  CHECK(judged(OpKind::bias_gradient, {y, db}, {db}, adding()) == "");
   const TensorSpec short_db = fp32(t("grad(b)", {{9, tp}}, dp));
-  CHECK(judged(OpKind::bias_gradient, {y, short_db}, {short_db}) == "y[8,2/dp,10/tp] does not fit grad(b)[9/tp]");
+  CHECK(judged(OpKind::bias_gradient, {y, short_db}, {short_db}, adding()) ==
+        "y[8,2/dp,10/tp] does not fit grad(b)[9/tp]");
 }
 
 TEST_CASE("attention shares key-value heads among query heads") {
@@ -172,12 +178,14 @@ TEST_CASE("norms, their statistics and the gradients of their weights") {
   CHECK(judged(OpKind::norm, {x, t("gain", {{7}})}, {z}) == "gain[7] does not fit x[8,2/dp,6]");
   CHECK(judged(OpKind::norm, {t("x", {{8}, {2, dp}, {6}}, tp), gain}, {z}) == "reads x, still partial over tp");
   CHECK(judged(OpKind::norm_backward, {z, x, statistics, gain}, {t("d(x)", {{8}, {2, dp}, {6}})}) == "");
-  CHECK(judged(OpKind::norm_weight_gradient, {z, x, statistics, dgain}, {dgain}) == "");
+  CHECK(judged(OpKind::norm_weight_gradient, {z, x, statistics, dgain}, {dgain}, adding()) == "");
   const TensorSpec over_tp = fp32(t("grad(gain)", {{6}}, tp));
-  CHECK(judged(OpKind::norm_weight_gradient, {z, x, statistics, over_tp}, {over_tp}) ==
+  CHECK(judged(OpKind::norm_weight_gradient, {z, x, statistics, over_tp}, {over_tp}, adding()) ==
         "grad(gain) is marked partial over tp (its sum is over dp)");
-  CHECK(judged(OpKind::norm_weight_gradient, {z, x, statistics, dgain, fp32(t("grad(shift)", {{6}}, dp))}, {dgain}) ==
-        "accumulates 2 of 1 gradients");
+  const TensorSpec dshift = fp32(t("grad(shift)", {{6}}, dp));
+  CHECK(judged(OpKind::norm_weight_gradient, {z, x, statistics, dgain, dshift}, {dgain, dshift}, adding()) == "");
+  CHECK(judged(OpKind::norm_weight_gradient, {z, x, statistics, dgain, dshift}, {dgain}, adding()) ==
+        "reads 5 operands");
 }
 
 TEST_CASE("sums of tensors are of one kind") {
@@ -198,12 +206,12 @@ TEST_CASE("embeddings and positions") {
   CHECK(judged(OpKind::embedding, {ids, t("table", {{50, tp}, {7}})}, {looked_up}) ==
         "table[50/tp,7] does not fit x[8,2/dp,6]");
   const TensorSpec dtable = fp32(t("grad(table)", {{50, tp}, {6}}, dp));
-  CHECK(judged(OpKind::embedding_gradient, {x, ids, dtable}, {dtable}) == "");
+  CHECK(judged(OpKind::embedding_gradient, {x, ids, dtable}, {dtable}, adding()) == "");
   const TensorSpec positions = t("positions", {{9}, {6}}), dpositions = fp32(t("grad(positions)", {{9}, {6}}, dp));
   CHECK(judged(OpKind::position_add, {x, positions}, {t("z", {{8}, {2, dp}, {6}})}) == "");
   CHECK(judged(OpKind::position_add, {x, t("positions", {{7}, {6}})}, {t("z", {{8}, {2, dp}, {6}})}) ==
         "positions[7,6] does not fit x[8,2/dp,6]");
-  CHECK(judged(OpKind::position_gradient, {x, dpositions}, {dpositions}) == "");
+  CHECK(judged(OpKind::position_gradient, {x, dpositions}, {dpositions}, adding()) == "");
 }
 
 TEST_CASE("the cross entropy over a sharded vocabulary") {
@@ -216,22 +224,32 @@ TEST_CASE("the cross entropy over a sharded vocabulary") {
   CHECK(judged(OpKind::cross_entropy_sum, {logits, maximum, labels}, {exponentials, partial_sums}) == "");
   CHECK(judged(OpKind::cross_entropy_sum, {logits, maximum, labels}, {exponentials, sums}) ==
         "sums is marked partial over - (its sum is over tp)");
-  CHECK(judged(OpKind::cross_entropy_loss, {sums, maximum, loss}, {loss}) == "");
-  CHECK(judged(OpKind::cross_entropy_loss, {partial_sums, maximum, loss}, {loss}) ==
+  CHECK(judged(OpKind::cross_entropy_loss, {sums, maximum, loss}, {loss}, adding()) == "");
+  CHECK(judged(OpKind::cross_entropy_loss, {partial_sums, maximum, loss}, {loss}, adding()) ==
         "reads sums, still partial over tp");
   CHECK(judged(OpKind::cross_entropy_backward, {exponentials, sums, labels},
                {t("d(logits)", {{8}, {2, dp}, {50, tp}})}) == "");
 }
 
-TEST_CASE("slices, joins, casts and copies carry partial sums over") {
-  const TensorSpec a = t("a", {{8}, {2}}, tp), half = t("h", {{4}, {2}}, tp);
-  CHECK(judged(OpKind::slice, {a}, {half}) == "");
-  CHECK(judged(OpKind::slice, {a}, {t("h", {{3}, {2}}, tp)}) == "a[8,2] does not fit h[3,2]");
-  CHECK(judged(OpKind::slice, {a}, {t("h", {{4}, {2}})}) == "h is marked partial over - (its sum is over tp)");
-  CHECK(judged(OpKind::concat, {half, t("g", {{4}, {2}}, tp)}, {a}) == "");
-  CHECK(judged(OpKind::concat, {half, t("g", {{3}, {2}}, tp)}, {a}) == "h[4,2] does not fit a[8,2]");
-  CHECK(judged(OpKind::cast, {a}, {fp32(t("b", {{8}, {2}}, tp))}) == "");
-  CHECK(judged(OpKind::copy_to_host, {a}, {fp32(t("b", {{8}, {2}}, tp))}) == "b is fp32 (must be bf16)");
+TEST_CASE("rows in another order carry partial sums over") {
+  const TensorSpec a = t("a", {{8}, {2}}, tp);
+  CHECK(judged(OpKind::reorder, {a}, {t("b", {{8}, {2}}, tp)}) == "");
+  CHECK(judged(OpKind::reorder, {a}, {t("b", {{8}, {3}}, tp)}) == "a[8,2] does not fit b[8,3]");
+  CHECK(judged(OpKind::reorder, {a}, {t("b", {{4}, {2}}, tp)}) == "a[8,2] does not fit b[4,2]");
+  CHECK(judged(OpKind::reorder, {a}, {t("b", {{8}, {2}})}) == "b is marked partial over - (its sum is over tp)");
+  CHECK(judged(OpKind::reorder, {a}, {fp32(t("b", {{8}, {2}}, tp))}) == "b is fp32 (must be bf16)");
+}
+
+TEST_CASE("an op accumulates where its kind may, and must where its kind always does") {
+  const TensorSpec z = t("z", {{8}, {2, dp}, {6}}), dpositions = fp32(t("grad(positions)", {{9}, {6}}, dp));
+  CHECK(judged(OpKind::position_gradient, {x, dpositions}, {dpositions}) == "does not accumulate");
+  CHECK(judged(OpKind::activation, {x, z}, {z}, adding()) == "accumulates, which no op of its kind does");
+  // Of the operands read the last is what is added to: a product of one factor is left.
+  const TensorSpec sum = t("y", {{8}, {2, dp}, {10, tp}});
+  CHECK(judged(OpKind::matmul, {x, column, sum}, {sum}, adding()) == "");
+  CHECK(judged(OpKind::matmul, {x, sum}, {sum}, adding()) == "reads 2 operands");
+  // A copy of the sum is no input of the plain product.
+  CHECK(judged(OpKind::matmul, {x, column, sum}, {sum}) == "reads 3 operands");
 }
 
 TEST_CASE("norm, clip and Adam take whole gradients") {
@@ -295,7 +313,7 @@ TEST_CASE("an op has the operands that its spec says") {
   const std::vector<Violation> found = verify(p.program());
   REQUIRE(found.size() == 2);
   CHECK(found[0].text == "rank 0 op 0 fill make forward: has other operands than its spec");
-  CHECK(found[1].text == "rank 0 op 1 cast use forward: has other operands than its spec");
+  CHECK(found[1].text == "rank 0 op 1 reorder use forward: has other operands than its spec");
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ TEST_CASE("TSP sends less than TP where the tokens exceed 8 h, for one key-value
       return forward_of(StrategyKind::tsp, m) - forward_of(StrategyKind::tp, m);
     };
     CHECK(compare(tie) == 0);
-    CHECK(compare(tie - 16) > 0);  // the next sequences that 2 · 8 zigzag chunks divide
+    CHECK(compare(tie - 16) > 0);  // the next sequences that 2 · 8 zigzag segments divide
     CHECK(compare(tie + 16) < 0);
   }
 }

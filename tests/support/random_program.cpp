@@ -133,7 +133,7 @@ class Generator {
     builder_.append(body, spec_of(kind, stream), reads, writes, {});
   }
   void append_kernel() { append_local(OpKind::add, 0); }
-  void append_copy() { append_local(OpKind::copy_to_host, copy_stream_); }
+  void append_copy() { append_local(OpKind::add, copy_stream_); }
 
   std::uint8_t communication_stream() {
     return communication_streams_[static_cast<std::size_t>(

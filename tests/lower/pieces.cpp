@@ -1,4 +1,4 @@
-// Tensor-parallel overlap: the chunked program does the same work in the order that overlaps.
+// Tensor-parallel overlap: the program in pieces does the same work in the order that overlaps.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -58,31 +58,31 @@ std::vector<std::string> sequence_of(const Program& program, Phase phase, int la
 
 }  // namespace
 
-TEST_CASE("chunks do the work and send the bytes of the whole") {
+TEST_CASE("pieces do the work and send the bytes of the whole") {
   for (Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
     DenseOptions o = sequence_parallel(recompute);
     const auto whole = totals(lowered(o));
     o.tp_chunks = 4;
-    const auto chunked = totals(lowered(o));
-    REQUIRE(whole.size() == chunked.size());
+    const auto in_pieces = totals(lowered(o));
+    REQUIRE(whole.size() == in_pieces.size());
     for (const auto& [key, t] : whole) {
       INFO(name_of(key.first) << " " << name_of(key.second));
-      CHECK(chunked.at(key).flops == t.flops);
-      CHECK(chunked.at(key).communicated == t.communicated);
+      CHECK(in_pieces.at(key).flops == t.flops);
+      CHECK(in_pieces.at(key).communicated == t.communicated);
     }
-    // Per layer and forward: gathers before qkv and fc1, scatters behind projection and fc2, four chunks each; so
+    // Per layer and forward: gathers before qkv and fc1, scatters behind projection and fc2, four pieces each; so
     // 2 layers add 2·2·3 gathers. The head's gather and the embedding's scatter stay whole.
-    CHECK(chunked.at({OpKind::all_gather, Phase::forward}).ops == 2 * 2 * 4 + 1);
-    CHECK(chunked.at({OpKind::reduce_scatter, Phase::forward}).ops == 2 * 2 * 4 + 1);
-    // Backward: the gathers of the gradients of projection and fc2 in chunks, and one of the embedding; the
+    CHECK(in_pieces.at({OpKind::all_gather, Phase::forward}).ops == 2 * 2 * 4 + 1);
+    CHECK(in_pieces.at({OpKind::reduce_scatter, Phase::forward}).ops == 2 * 2 * 4 + 1);
+    // Backward: the gathers of the gradients of projection and fc2 in pieces, and one of the embedding; the
     // scatters stay whole.
-    CHECK(chunked.at({OpKind::all_gather, Phase::backward_data}).ops == 2 * 2 * 4 + 1);
-    CHECK(chunked.at({OpKind::reduce_scatter, Phase::backward_data}).ops == 2 * 2 + 1);
-    CHECK(chunked.at({OpKind::matmul, Phase::backward_weight}).ops == 2 * 4 + 1);
+    CHECK(in_pieces.at({OpKind::all_gather, Phase::backward_data}).ops == 2 * 2 * 4 + 1);
+    CHECK(in_pieces.at({OpKind::reduce_scatter, Phase::backward_data}).ops == 2 * 2 + 1);
+    CHECK(in_pieces.at({OpKind::matmul, Phase::backward_weight}).ops == 2 * 4 + 1);
   }
 }
 
-TEST_CASE("all chunks are gathered ahead of the first matmul, and a scatter follows each") {
+TEST_CASE("all pieces are gathered ahead of the first matmul, and a scatter follows each") {
   DenseOptions o = sequence_parallel(Recompute::none);
   o.tp_chunks = 2;
   const Program program = lowered(o);
@@ -110,8 +110,8 @@ TEST_CASE("all chunks are gathered ahead of the first matmul, and a scatter foll
                                                                             "mlp residual"});
 }
 
-TEST_CASE("a chunk has a run of every rank's share of the sequence") {
-  // Sequence 32 over tp 4: shares of 8 rows, in 2 chunks of 4. A gathered chunk has 4 runs of 4 rows.
+TEST_CASE("a piece has a run of every rank's share of the sequence") {
+  // Sequence 32 over tp 4: shares of 8 rows, in 2 pieces of 4. A gathered piece has 4 runs of 4 rows.
   DenseOptions o = sequence_parallel(Recompute::none);
   o.tp_chunks = 2;
   const Program program = lowered(o);
@@ -122,17 +122,17 @@ TEST_CASE("a chunk has a run of every rank's share of the sequence") {
     const TensorSpec& share = program.tensor_specs[spec.reads[0]];
     const TensorSpec& whole = program.tensor_specs[spec.writes[0]];
     CHECK(share.dimensions[0].size == 4);
-    CHECK(share.pieces == 1);
+    CHECK(share.runs == 1);
     CHECK(whole.dimensions[0].size == 16);
-    CHECK(whole.pieces == 4);
-    // Chunks follow each other in the storage of the whole.
+    CHECK(whole.runs == 4);
+    // Pieces follow each other in the storage of the whole.
     const Tensor& t = program.bodies[0].tensors[program.writes(program.bodies[0], op)[0]];
     CHECK(t.offset == (gathers++ % 2) * whole.bytes());
   }
   CHECK(gathers == 2 * 2 * 2);
 }
 
-TEST_CASE("one chunk is the program without overlap, apart from gathers that move up") {
+TEST_CASE("one piece is the program without overlap, apart from gathers that move up") {
   DenseOptions o = sequence_parallel(Recompute::full);
   const auto whole = totals(lowered(o));
   o.tp_chunks = 1;

@@ -1,9 +1,10 @@
-#include "sim/lower/chunks.h"
+#include "sim/lower/pieces.h"
 
 #include <algorithm>
 #include <map>
 
 #include "sim/base/error.h"
+#include "sim/base/narrow.h"
 
 namespace meshweave {
 
@@ -16,10 +17,10 @@ bool is_token_matmul(const BlockOp& op) {
   return op.spec.kind == OpKind::matmul && op.spec.attributes.matmul != MatmulForm::weight_gradient;
 }
 
-class Chunker {
+class Splitter {
  public:
-  Chunker(const ModuleContext& context, Block& block, int chunks)
-      : context_(context), block_(block), chunks_(static_cast<std::size_t>(chunks)) {}
+  Splitter(const ModuleContext& context, Block& block, int pieces)
+      : context_(context), block_(block), pieces_(static_cast<std::size_t>(pieces)) {}
 
   void split(std::vector<BlockOp>& part) {
     ops_.clear();
@@ -28,16 +29,16 @@ class Chunker {
       if (done[i]) continue;
       const BlockOp op = part[i];
       if (const std::size_t matmul = gathered_for(part, i); matmul < part.size()) {
-        for (std::size_t c = 0; c < chunks_; ++c) ops_.push_back(chunk(op, c));
+        for (std::size_t c = 0; c < pieces_; ++c) ops_.push_back(piece(op, c));
         gathered_.push_back(op.writes[0]);
       } else if (const std::size_t scatter = scattered_behind(part, i); scatter < part.size()) {
-        for (std::size_t c = 0; c < chunks_; ++c) {
-          ops_.push_back(chunk(op, c));
-          ops_.push_back(chunk(part[scatter], c));
+        for (std::size_t c = 0; c < pieces_; ++c) {
+          ops_.push_back(piece(op, c));
+          ops_.push_back(piece(part[scatter], c));
         }
         done[scatter] = true;
       } else if (is_token_matmul(op) && is_gathered(op.reads[0])) {
-        for (std::size_t c = 0; c < chunks_; ++c) ops_.push_back(chunk(op, c));
+        for (std::size_t c = 0; c < pieces_; ++c) ops_.push_back(piece(op, c));
         std::erase(gathered_, op.reads[0]);
       } else {
         ops_.push_back(op);
@@ -68,53 +69,53 @@ class Chunker {
 
   bool is_gathered(Value v) const { return std::find(gathered_.begin(), gathered_.end(), v) != gathered_.end(); }
 
-  // Chunk `c` of an op: of every operand with tokens its part. Weights and biases stay whole.
-  BlockOp chunk(BlockOp op, std::size_t c) {
+  // Piece `c` of an op: of every operand with tokens its piece. Weights and biases stay whole.
+  BlockOp piece(BlockOp op, std::size_t c) {
     op.spec.same_call = c > 0;
     for (Value& v : op.reads) {
-      if (block_.values[v].role != Role::parameter) v = parts_of(v)[c];
+      if (block_.values[v].role != Role::parameter) v = pieces_of(v)[c];
     }
-    for (Value& v : op.writes) v = parts_of(v)[c];
+    for (Value& v : op.writes) v = pieces_of(v)[c];
     return op;
   }
 
-  const std::vector<Value>& parts_of(Value whole) {
-    const auto [it, is_new] = parts_.try_emplace(whole);
-    for (std::size_t c = 0; is_new && c < chunks_; ++c) it->second.push_back(make_part(whole, c));
+  const std::vector<Value>& pieces_of(Value whole) {
+    const auto [it, is_new] = of_whole_.try_emplace(whole);
+    for (std::size_t c = 0; is_new && c < pieces_; ++c) it->second.push_back(make_piece(whole, c));
     return it->second;
   }
 
-  Value make_part(Value whole, std::size_t c) {
-    BlockValue part = block_.values[whole];
-    Dimension& sequence = part.spec.dimensions[0];
-    const auto chunks = static_cast<std::int64_t>(chunks_);
-    ensure(sequence.size % chunks == 0, "chunks do not divide the sequence of " + part.spec.name);
-    sequence.size /= chunks;
+  Value make_piece(Value whole, std::size_t c) {
+    BlockValue piece = block_.values[whole];
+    Dimension& sequence = piece.spec.dimensions[0];
+    const auto pieces = static_cast<std::int64_t>(pieces_);
+    ensure(sequence.size % pieces == 0, "pieces do not divide the sequence of " + piece.spec.name);
+    sequence.size /= pieces;
     const bool is_share = (sequence.sharded_over & context_.tp_axis) != 0;
-    part.spec.pieces = static_cast<std::uint16_t>(is_share ? 1 : context_.tp());
-    part.of_input |= part.role == Role::input;
-    part.role = Role::local;
-    part.alias = whole;
-    part.alias_offset = static_cast<std::int64_t>(c) * part.spec.bytes();
-    block_.values.push_back(std::move(part));
+    piece.spec.runs = narrow<std::uint32_t>(is_share ? 1 : context_.tp(), "runs");
+    piece.of_input |= piece.role == Role::input;
+    piece.role = Role::local;
+    piece.alias = whole;
+    piece.alias_offset = static_cast<std::int64_t>(c) * piece.spec.bytes();
+    block_.values.push_back(std::move(piece));
     return static_cast<Value>(block_.values.size() - 1);
   }
 
   const ModuleContext& context_;
   Block& block_;
-  std::size_t chunks_;
+  std::size_t pieces_;
   std::vector<BlockOp> ops_;
-  std::vector<Value> gathered_;  // gathered in chunks, the matmul still to come
-  std::map<Value, std::vector<Value>> parts_;
+  std::vector<Value> gathered_;  // gathered in pieces, the matmul still to come
+  std::map<Value, std::vector<Value>> of_whole_;
 };
 
 }  // namespace
 
-void chunk_tensor_parallel(const ModuleContext& context, Block& block, int chunks) {
-  if (chunks == 1 || !context.sequence_parallel()) return;
-  Chunker chunker(context, block, chunks);
-  chunker.split(block.forward);
-  chunker.split(block.backward);
+void split_tensor_parallel(const ModuleContext& context, Block& block, int pieces) {
+  if (pieces == 1 || !context.sequence_parallel()) return;
+  Splitter splitter(context, block, pieces);
+  splitter.split(block.forward);
+  splitter.split(block.backward);
 }
 
 }  // namespace meshweave
