@@ -17,15 +17,24 @@ void write_model_facts(JsonText& out, std::string_view name) {
   const TransformerShape shape = read_zoo(name);
   out.object();
   out.field("name", name);
-  out.field("parameters", parameter_count(shape, shape.vocabulary));
-  out.field("layers", shape.layers);
-  out.field("hidden", shape.hidden);
-  out.field("heads", shape.heads);
-  out.field("kv_heads", shape.kv_heads);
-  out.field("head_dim", shape.head_dim);
-  out.field("ffn", shape.ffn);
-  out.field("vocabulary", shape.vocabulary);
-  out.field("sequence", shape.sequence);
+  out.field("kind", name_of(shape.kind));
+  if (shape.attends()) {  // the sizes of a projector are those of the modules around it
+    out.field("parameters", parameter_count(shape, shape.vocabulary));
+    out.field("layers", shape.layers);
+    out.field("hidden", shape.hidden);
+    out.field("heads", shape.heads);
+    out.field("kv_heads", shape.kv_heads);
+    out.field("head_dim", shape.head_dim);
+    out.field("ffn", shape.ffn);
+  }
+  if (shape.kind == ModuleKind::language) {
+    out.field("vocabulary", shape.vocabulary);
+    out.field("sequence", shape.sequence);
+  }
+  if (shape.kind == ModuleKind::encoder) {
+    out.field("input_width", shape.input_width);
+    out.field("item_tokens", shape.sequence);
+  }
   out.field("source", shape.source);
   out.end();
 }

@@ -165,21 +165,17 @@ Verdict verdict_of(std::int64_t peak_bytes, const DeviceModel& device) {
   return with_error > static_cast<double>(device_bytes) ? Verdict::tight : Verdict::fits;
 }
 
-std::size_t sink_module(const ModuleGraph& model) {
-  for (std::size_t v = 0; v < num_vertices(model); ++v) {
-    if (out_degree(v, model) == 0) return v;
-  }
-  bug("a module graph without an end");
-}
-
 double model_flops_of_step(const Scenario& scenario) {
-  double per_sample = 0;
+  const std::size_t sink = sink_module(scenario.model);
+  const std::int64_t rows =
+      scenario.model[sink].shape.padded_vocabulary(scenario.layout_by_module[sink].weight_shards());
+  double flops = 0;
   for (std::size_t v = 0; v < num_vertices(scenario.model); ++v) {
-    const TransformerShape& shape = scenario.model[v].shape;
-    per_sample += model_flops_per_sample(shape, shape.padded_vocabulary(scenario.layout_by_module[v].weight_shards()));
+    const std::int64_t samples = v == sink ? scenario.batch.global : scenario.batch.samples_with_items();
+    flops += model_flops_per_sample(scenario.model, v, rows, scenario.pass == Pass::train) *
+             static_cast<double>(samples);
   }
-  if (scenario.pass == Pass::forward) per_sample /= 3;
-  return per_sample * static_cast<double>(scenario.batch.global);
+  return flops;
 }
 
 Report make_report(const RunView& run) {

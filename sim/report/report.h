@@ -128,8 +128,6 @@ Report make_report(const RunView& run);
 
 // FLOPs of one step in the model's convention; a forward pass alone counts a third.
 double model_flops_of_step(const Scenario& scenario);
-// The module whose tokens and micro-batches are counted: the one that nothing consumes.
-std::size_t sink_module(const ModuleGraph& model);
 
 // The metrics that a `published` block may name, by the key that --json prints.
 std::vector<std::pair<std::string_view, double>> metrics(const Report& report);

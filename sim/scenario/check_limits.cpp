@@ -15,28 +15,36 @@ constexpr double most_bytes = 0x1p62;  // sums of bytes stay in int64
 
 // All in double: products of the fields' largest values exceed int64.
 struct Sizes {
-  Sizes(const Scenario& s, const TransformerShape& shape, const ModuleLayout& layout)
+  Sizes(const Scenario& s, const Module& module, const ModuleLayout& layout) : Sizes(s, module, module.shape, layout) {}
+
+  double parameters() const {
+    return layers * hidden * (2 * query + 2 * keys + 2 * ffn) + ends * hidden + sequence * hidden;
+  }
+  double layer_passes() const { return layers / stages * micro_batches; }
+  double largest_tensor() const {
+    return tokens * std::max({hidden, input, query + 2 * keys, ffn, vocabulary / tp, scores});
+  }
+
+  double tp, replicas, stages, layers, hidden, input, query, keys, ffn, vocabulary, ends, sequence, tokens, scores,
+      micro_batches;
+
+ private:
+  Sizes(const Scenario& s, const Module& module, const TransformerShape& shape, const ModuleLayout& layout)
       : tp(layout.tp * layout.tsp.degree),
         replicas(static_cast<double>(layout.cp.degree)),
-        stages(static_cast<double>(layout.pp)),
+        stages(module.hosted() ? 1.0 : layout.pp),  // a module inside another stands in one stage
         layers(static_cast<double>(shape.layers)),
         hidden(static_cast<double>(shape.hidden)),
+        input(static_cast<double>(shape.input_width)),
         query(static_cast<double>(shape.heads) * static_cast<double>(shape.head_dim)),
         keys(static_cast<double>(shape.kv_heads) * static_cast<double>(shape.head_dim)),
         ffn(static_cast<double>(shape.fc1_size())),
         vocabulary(static_cast<double>(shape.padded_vocabulary(layout.weight_shards()))),
+        ends(2 * vocabulary + (shape.attends() ? input : input * ffn / hidden + ffn)),
         sequence(static_cast<double>(shape.sequence)),
-        tokens(sequence * static_cast<double>(s.batch.micro)),
+        tokens(static_cast<double>(module.rows_per_sample()) * static_cast<double>(s.batch.micro)),
         scores(shape.fused_attention ? 0 : static_cast<double>(shape.heads) * sequence),
         micro_batches(static_cast<double>(s.batch.global) / (static_cast<double>(s.batch.micro) * layout.dp)) {}
-
-  double parameters() const {
-    return layers * hidden * (2 * query + 2 * keys + 2 * ffn) + 2 * vocabulary * hidden + sequence * hidden;
-  }
-  double layer_passes() const { return layers / stages * micro_batches; }
-  double largest_tensor() const { return tokens * std::max({hidden, query + 2 * keys, ffn, vocabulary / tp, scores}); }
-
-  double tp, replicas, stages, layers, hidden, query, keys, ffn, vocabulary, sequence, tokens, scores, micro_batches;
 };
 
 // What a step takes at least when every op runs at the peak of its device and nothing is repeated.
@@ -55,9 +63,8 @@ double transfer_s(const Sizes& n, const Cluster& cluster) {
 
 }  // namespace
 
-void check_limits(const Scenario& s, const TransformerShape& shape, const ModuleLayout& layout,
-                  const ReportAt& report) {
-  const Sizes n(s, shape, layout);
+void check_limits(const Scenario& s, const Module& module, const ModuleLayout& layout, const ReportAt& report) {
+  const Sizes n(s, module, layout);
   if (s.cluster.ranks() > most_ranks)
     report("/cluster/nodes", fmt::format("gives {} ranks (at most {})", s.cluster.ranks(), most_ranks));
   if (n.parameters() > most_parameters)

@@ -6,8 +6,7 @@
 
 namespace meshweave {
 
-// `layout` must be resolved.
-void check_limits(const Scenario& scenario, const TransformerShape& shape, const ModuleLayout& layout,
-                  const ReportAt& report);
+// Graph and `layout` must be resolved.
+void check_limits(const Scenario& scenario, const Module& module, const ModuleLayout& layout, const ReportAt& report);
 
 }  // namespace meshweave

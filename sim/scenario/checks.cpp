@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "sim/base/text.h"
+#include "sim/scenario/check_graph.h"
+#include "sim/scenario/check_hosts.h"
 #include "sim/scenario/check_layout.h"
 #include "sim/scenario/check_limits.h"
 #include "sim/scenario/report_at.h"
@@ -17,8 +20,6 @@ namespace {
 
 void check_module_names(const ScenarioForm& form, const ReportAt& report) {
   if (form.modules.empty()) report("/model", "names no module");
-  if (form.modules.size() > 1)
-    report("/model", fmt::format("several modules are not supported by this version (has {})", form.modules.size()));
   std::vector<std::string> names;
   for (const auto& [name, shape] : form.modules) {
     names.push_back(name);
@@ -27,25 +28,54 @@ void check_module_names(const ScenarioForm& form, const ReportAt& report) {
     });
     if (!plain) report.at_key(pointer_to("/model", name), "a module's name consists of letters, digits, - and _");
   }
-  std::vector<std::string> laid_out;
   for (const auto& [name, layout] : form.layouts) {
-    laid_out.push_back(name);
     if (std::find(names.begin(), names.end(), name) == names.end())
       report.at_key(pointer_to("/layout", name), "there is no module of this name",
                     fmt::format("the modules are {}", fmt::join(names, ", ")));
   }
-  for (const std::string& name : names)
-    if (std::find(laid_out.begin(), laid_out.end(), name) == laid_out.end())
-      report("/layout", fmt::format("\"{}\" is missing (every module has a layout)", name));
+}
+
+// The grid of an item's tokens, which rope-2d turns by.
+void resolve_grid(TransformerShape& shape, const std::string& at, const ReportAt& report) {
+  if (shape.position != Position::rope_2d) {
+    if (shape.item_columns != 0) report(at + "/item_columns", "belongs to the position \"rope-2d\"");
+    return;
+  }
+  if (shape.kind != ModuleKind::encoder) {
+    report(at + "/position", "only the items of an encoder have rows and columns", "\"rope\" turns by the token");
+    return;
+  }
+  if (shape.head_dim % 4 != 0)
+    report(at + "/head_dim",
+           fmt::format("{} is no multiple of 4: rows and columns turn half of the pairs each", shape.head_dim));
+  if (shape.item_columns == 0) {
+    const auto root = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(shape.sequence))));
+    if (root * root == shape.sequence)
+      shape.item_columns = root;
+    else
+      report(at, fmt::format("\"item_columns\" is missing: {} form no square ({} do)",
+                             count_text(shape.sequence, "token"), root * root));
+  } else if (shape.sequence % shape.item_columns != 0) {
+    report(at + "/item_columns", fmt::format("{} does not divide the {} of an item ({} do)", shape.item_columns,
+                                             count_text(shape.sequence, "token"), divisors(shape.sequence)));
+  }
 }
 
 void resolve_shape(TransformerShape& shape, const std::string& at, const ReportAt& report) {
+  if (!shape.attends()) {
+    if (shape.biases == Biases::qkv) report(at + "/biases", "a projector has no queries (\"none\" or \"all\")");
+    return;
+  }
   if (shape.head_dim == 0 && shape.hidden % shape.heads != 0) {
     report(at + "/heads", fmt::format("{} does not divide hidden = {} (or give head_dim)", shape.heads, shape.hidden));
   }
   fill_shape(shape);
+  const bool encodes = shape.kind == ModuleKind::encoder;
+  if (encodes && shape.mask == AttentionMask::causal)
+    report(at + "/mask", "the tokens of an item attend to each other in both directions (must be \"full\")");
   if (shape.sequence == 0) {
-    report(at, "\"sequence\" is missing (tokens per sample)");
+    report(at, encodes ? "\"item_tokens\" is missing (input tokens of an item)"
+                       : "\"sequence\" is missing (tokens per sample)");
     return;
   }
   if (shape.heads % shape.kv_heads != 0) {
@@ -55,11 +85,12 @@ void resolve_shape(TransformerShape& shape, const std::string& at, const ReportA
   if (shape.position == Position::rope && shape.head_dim % 2 != 0)
     report(at + "/head_dim", fmt::format("{} is odd, but rotary positions turn pairs", shape.head_dim));
   if (shape.position == Position::learned && shape.max_positions < shape.sequence) {
-    report(at + "/sequence",
+    report(at + (encodes ? "/item_tokens" : "/sequence"),
            fmt::format("{} exceed the {}", count_text(shape.sequence, "token"),
                        count_text(shape.max_positions, "learned position")),
            "\"max_positions\" sets the rows of the position table");
   }
+  resolve_grid(shape, at, report);
 }
 
 // The models behind the prices need at least these constants.
@@ -138,6 +169,42 @@ void resolve_cost(CostSettings& cost, const ReportAt& report) {
   }
 }
 
+// Text-only samples come as micro-batches that are so on every data-parallel rank.
+void resolve_text_only(Batch& batch, const ModuleGraph& model, int dp, const ReportAt& report) {
+  TextOnly& text_only = batch.text_only;
+  if (text_only.samples == 0) {
+    if (text_only.every != 0) report("/batch/text_only", "\"samples\" is missing (how many have no items)");
+    return;
+  }
+  if (num_vertices(model) == 1) {
+    report("/batch/text_only", "belongs to a model with encoders: without, all samples are text only");
+    return;
+  }
+  if (text_only.every == 0) text_only.every = batch.global;
+  const std::int64_t step = batch.micro * dp;
+  if (batch.global % text_only.every != 0)
+    report("/batch/text_only/every",
+           fmt::format("{} does not divide the {} of a step", text_only.every, count_text(batch.global, "sample")));
+  else if (text_only.samples >= text_only.every)
+    report("/batch/text_only/samples",
+           fmt::format("{} of {} leave no sample with items", text_only.samples, text_only.every));
+  else if (text_only.samples % step != 0 || text_only.every % step != 0)
+    report(text_only.samples % step != 0 ? "/batch/text_only/samples" : "/batch/text_only/every",
+           fmt::format("{} is no multiple of micro {} · dp {} = {}: a micro-batch has items in all samples or in none",
+                       text_only.samples % step != 0 ? text_only.samples : text_only.every, batch.micro, dp, step));
+}
+
+void check_training(const Scenario& s, const ReportAt& report) {
+  const std::size_t sink = sink_module(s.model);
+  if (s.loss.tokens == LossTokens::text && item_positions(s.model) == s.model[sink].shape.sequence)
+    report("/loss/tokens", "no position is left that holds text: the edges bring the whole sequence",
+           "smaller fractions, or \"all\"");
+  bool trained = false;
+  for (std::size_t v = 0; v < num_vertices(s.model); ++v) trained = trained || !s.model[v].frozen;
+  if (!trained && s.pass == Pass::train)
+    report("/model", "every module is frozen: nothing is trained", "\"pass\": \"forward\"");
+}
+
 void resolve_defaults(ScenarioForm& form, const InputFile& file) {
   Scenario& s = form.scenario;
   form.schema.clear();
@@ -160,12 +227,22 @@ void resolve(ScenarioForm& form, const InputFile& file, Diagnostics& diagnostics
   for (std::size_t i = 0; i < form.perturb.size(); ++i)
     if (const auto p = resolve_perturbation(form.perturb[i], s.cluster, pointer_to("/perturb", i), report))
       s.perturb.push_back(*p);
-  for (auto& [name, shape] : form.modules) resolve_shape(shape, pointer_to("/model", name), report);
+  for (auto& [name, module] : form.modules) resolve_shape(module.shape, pointer_to("/model", name), report);
   if (!diagnostics.empty()) return;
-  auto& [name, shape] = form.modules.front();
-  auto& [layout_name, layout] = form.layouts.front();
-  resolve_layout(form, shape, layout, pointer_to("/layout", name), report);
-  if (diagnostics.empty()) check_limits(s, shape, layout.layout, report);
+  resolve_graph(form, report);
+  if (!diagnostics.empty()) return;
+  resolve_hosts(form, report);
+  if (!diagnostics.empty()) return;
+  for (auto& [name, layout] : form.layouts) {
+    for (const auto& [module_name, module] : form.modules)
+      if (module_name == name) resolve_layout(form, module.shape, layout, pointer_to("/layout", name), report);
+  }
+  if (!diagnostics.empty()) return;
+  resolve_hosted_layouts(form, report);
+  resolve_text_only(s.batch, s.model, s.layout_by_module.front().dp, report);
+  check_training(s, report);
+  if (!diagnostics.empty()) return;
+  for (std::size_t v = 0; v < num_vertices(s.model); ++v) check_limits(s, s.model[v], s.layout_by_module[v], report);
 }
 
 }  // namespace meshweave

@@ -71,6 +71,10 @@ void FieldReader::read_entry(Reading& reading, Library library, std::string_view
 const Json* FieldReader::take(const Key& key) {
   known_.emplace_back(key.name);
   const Json* value = object_.find(key.name);
+  if (!owner_.empty()) {
+    if (value) reading_.diagnostics.at_key(file_, pointer_of(key), fmt::format("belongs to {}", owner_));
+    return nullptr;
+  }
   if (!value && key.need == Need::required && !overlay_) {
     reading_.diagnostics.at_value(file_, pointer_, fmt::format("\"{}\" is missing ({})", key.name, key.meaning));
   }
@@ -207,14 +211,26 @@ void FieldReader::base(const Key& key, Library library, std::string& name, const
 // is a single mistake: what the entry would have given is not missing.
 std::string_view FieldReader::misnamed_reference() const { return reference_ == base_key ? zoo_key : base_key; }
 
-void FieldReader::list(const Key& key, const Items& items) {
+void FieldReader::list(const Key& key, const Items& items, std::initializer_list<std::string_view> pair) {
   const Json* json = take(key, Json::Kind::array);
   if (!json) return;
   items.clear();  // what a base gave
   for (std::size_t i = 0; i < json->items.size(); ++i) {
     items.add({});
-    read_object(json->items[i], pointer_to(pointer_of(key), i), false,
-                [&](Fields& fields) { items.visit(fields, items.size() - 1); });
+    const Json& item = json->items[i];
+    const std::string pointer = pointer_to(pointer_of(key), i);
+    const auto visit = [&](Fields& fields) { items.visit(fields, items.size() - 1); };
+    if (!item.is(Json::Kind::array) || pair.size() == 0) {
+      read_object(item, pointer, false, visit);
+    } else if (item.items.size() != pair.size()) {
+      reading_.diagnostics.at_value(
+          file_, pointer,
+          fmt::format("expected [ {} ] or an object (has {})", fmt::join(pair, ", "), item.items.size()));
+    } else {
+      Json spelled_out = Json::make_object();
+      for (std::size_t k = 0; k < pair.size(); ++k) spelled_out.add(pair.begin()[k], item.items[k]);
+      read_object(spelled_out, pointer, false, visit);
+    }
   }
 }
 
@@ -227,6 +243,13 @@ void FieldReader::named(const Key& key, const Items& items) {
     read_object(json->items[i], pointer_to(pointer_of(key), json->keys[i]), false,
                 [&](Fields& fields) { items.visit(fields, items.size() - 1); });
   }
+}
+
+void FieldReader::where(bool applies, std::string_view owner, const Visit& visit) {
+  const std::string_view outer = owner_;
+  if (!applies && outer.empty()) owner_ = owner;
+  visit(*this);
+  owner_ = outer;
 }
 
 void FieldReader::only(const Key& key, std::int64_t value) {

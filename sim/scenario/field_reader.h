@@ -35,8 +35,9 @@ class FieldReader : public Fields {
   void entry(const Key& key, Library library, std::string& name, const Visit& visit,
              std::string_view fallback) override;
   void base(const Key& key, Library library, std::string& name, const Visit& visit) override;
-  void list(const Key& key, const Items& items) override;
+  void list(const Key& key, const Items& items, std::initializer_list<std::string_view> pair) override;
   void named(const Key& key, const Items& items) override;
+  void where(bool applies, std::string_view owner, const Visit& visit) override;
   void only(const Key& key, std::int64_t value) override;
   void unsupported(const Key& key) override;
 
@@ -69,6 +70,7 @@ class FieldReader : public Fields {
   std::string pointer_;
   bool overlay_;
   std::string_view reference_;  // the key by which this object names an entry that it starts from; empty for none
+  std::string_view owner_;      // of the fields that are visited and do not apply here; empty where they do
   std::vector<std::string> known_;
 };
 

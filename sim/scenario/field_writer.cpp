@@ -46,7 +46,7 @@ void FieldWriter::entry(const Key& key, Library, std::string&, const Visit& visi
 // The fields that follow are written with their values: no base is needed.
 void FieldWriter::base(const Key&, Library, std::string&, const Visit&) {}
 
-void FieldWriter::list(const Key& key, const Items& items) {
+void FieldWriter::list(const Key& key, const Items& items, std::initializer_list<std::string_view>) {
   Json list = Json::make_array();
   for (std::size_t i = 0; i < items.size(); ++i)
     list.items.push_back(write([&](Fields& fields) { items.visit(fields, i); }));
@@ -58,6 +58,13 @@ void FieldWriter::named(const Key& key, const Items& items) {
   for (std::size_t i = 0; i < items.size(); ++i)
     object.add(items.name(i), write([&](Fields& fields) { items.visit(fields, i); }));
   add(key, std::move(object));
+}
+
+void FieldWriter::where(bool applies, std::string_view, const Visit& visit) {
+  const bool outer = applies_;
+  applies_ = outer && applies;
+  visit(*this);
+  applies_ = outer;
 }
 
 void FieldWriter::only(const Key&, std::int64_t) {}

@@ -22,8 +22,9 @@ class FieldWriter : public Fields {
   void entry(const Key& key, Library library, std::string& name, const Visit& visit,
              std::string_view fallback) override;
   void base(const Key& key, Library library, std::string& name, const Visit& visit) override;
-  void list(const Key& key, const Items& items) override;
+  void list(const Key& key, const Items& items, std::initializer_list<std::string_view> pair) override;
   void named(const Key& key, const Items& items) override;
+  void where(bool applies, std::string_view owner, const Visit& visit) override;
   void only(const Key& key, std::int64_t value) override;
   void unsupported(const Key& key) override;
 
@@ -32,8 +33,11 @@ class FieldWriter : public Fields {
               const std::vector<std::string_view>& later) override;
 
  private:
-  void add(const Key& key, Json value) { object_.add(key.name, std::move(value)); }
+  void add(const Key& key, Json value) {
+    if (applies_) object_.add(key.name, std::move(value));
+  }
 
+  bool applies_ = true;
   Json object_ = Json::make_object();
 };
 

@@ -87,8 +87,12 @@ class Fields {
                      std::string_view fallback = {}) = 0;
   // Names the entry whose fields are the defaults of the fields that follow in the same object.
   virtual void base(const Key& key, Library library, std::string& name, const Visit& visit) = 0;
-  virtual void list(const Key& key, const Items& items) = 0;
+  // An array of as many strings as there are names in `pair` stands for an item with these keys.
+  virtual void list(const Key& key, const Items& items, std::initializer_list<std::string_view> pair) = 0;
   virtual void named(const Key& key, const Items& items) = 0;
+  // The fields of one sort of objects. Where `applies` does not hold they have no value: the reader refuses them as
+  // belonging to `owner`, the writer leaves them out. The schema requires none of them.
+  virtual void where(bool applies, std::string_view owner, const Visit& visit) = 0;
   // A key of the format that this version accepts only as `value` ("tsp": 1), or not at all.
   virtual void only(const Key& key, std::int64_t value) = 0;
   virtual void unsupported(const Key& key) = 0;
@@ -114,12 +118,15 @@ class Fields {
   }
 
   template <class T>
-  void list(const Key& key, std::vector<T>& values, void (*describe)(Fields&, T&)) {
-    list(key, Items{[&] { return values.size(); },
-                    {},
-                    [&](std::string) { values.emplace_back(); },
-                    [&] { values.clear(); },
-                    [&](Fields& fields, std::size_t i) { describe(fields, values[i]); }});
+  void list(const Key& key, std::vector<T>& values, void (*describe)(Fields&, T&),
+            std::initializer_list<std::string_view> pair = {}) {
+    list(key,
+         Items{[&] { return values.size(); },
+               {},
+               [&](std::string) { values.emplace_back(); },
+               [&] { values.clear(); },
+               [&](Fields& fields, std::size_t i) { describe(fields, values[i]); }},
+         pair);
   }
 
   template <class T>

@@ -9,7 +9,7 @@
 #include "sim/base/sha256.h"
 #include "sim/scenario/checks.h"
 #include "sim/scenario/field_reader.h"
-#include "sim/scenario/field_writer.h"
+#include "sim/scenario/form_of.h"
 #include "sim/scenario/schema_writer.h"
 
 namespace meshweave {
@@ -78,12 +78,10 @@ std::string first_published_difference(const Json& published, const Json& change
 
 Scenario to_scenario(ScenarioForm& form, std::vector<std::pair<std::string, std::string>> inputs) {
   Scenario scenario = form.scenario;
-  for (const auto& [name, shape] : form.modules) add_vertex(Module{name, shape}, scenario.model);
-  for (const auto& [name, layout] : form.layouts) scenario.layout_by_module.push_back(layout.layout);
   if (scenario.cost.kind == CostKind::model) scenario.cost = CostSettings{};
   if (!form.published.source.empty()) scenario.published = form.published;
   scenario.inputs = std::move(inputs);
-  scenario.resolved_json = format_json(FieldWriter::write([&](Fields& fields) { scenario_fields(fields, form); }));
+  scenario.resolved_json = resolved_text(form);
   return scenario;
 }
 

@@ -67,6 +67,14 @@ std::string_view name_of(ScheduleKind kind) {
   bug("unknown schedule");
 }
 
+std::string_view name_of(LossTokens tokens) {
+  switch (tokens) {
+    case LossTokens::all: return "all";
+    case LossTokens::text: return "text";
+  }
+  bug("unknown tokens of a loss");
+}
+
 std::string_view name_of(Pass pass) {
   switch (pass) {
     case Pass::train: return "train";
@@ -89,6 +97,15 @@ std::string_view name_of(CostKind kind) {
     case CostKind::fixed: return "fixed";
   }
   bug("unknown kind of cost");
+}
+
+void require_one_module(const Scenario& scenario) {
+  if (num_vertices(scenario.model) == 1) return;
+  Diagnostic diagnostic;
+  diagnostic.file = scenario.file;
+  diagnostic.pointer = "/model";
+  diagnostic.message = "several modules are not simulated by this version yet";
+  throw InputError({std::move(diagnostic)});
 }
 
 }  // namespace meshweave

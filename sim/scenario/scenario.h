@@ -69,7 +69,8 @@ enum class Keep : std::uint8_t { nothing, keys_values };
 std::string_view name_of(Keep);
 
 // The parallel layout of one module (design: "Layout of a module"). ep, etp > 1 are refused by the reader until they
-// are supported.
+// are supported. A module inside another has a copy of its host's, without sequence parallelism, with its own recompute
+// and with all of its layers in the host's first or last virtual stage (Module::host_stage).
 struct ModuleLayout {
   int tp = 1, ep = 1, dp = 1, pp = 1;
   ContextParallel cp;
@@ -91,9 +92,33 @@ struct ModuleLayout {
   std::int64_t model_ranks() const { return std::int64_t{tp} * cp.degree * tsp.degree * pp; }
 };
 
+// Samples without items: the last `samples` of every `every` consecutive ones of a step. Whole micro-batches of all
+// data-parallel ranks are, or are not, text only.
+struct TextOnly {
+  std::int64_t samples = 0;
+  std::int64_t every = 0;  // divides the global batch; 0 with no samples
+
+  bool contains(std::int64_t sample) const { return samples > 0 && sample % every >= every - samples; }
+};
+
 struct Batch {
   std::int64_t global = 0;  // samples per step
   std::int64_t micro = 1;   // samples per micro-batch per data-parallel rank
+  TextOnly text_only;
+
+  std::int64_t samples_with_items() const {
+    return text_only.samples > 0 ? global / text_only.every * (text_only.every - text_only.samples) : global;
+  }
+};
+
+// Which positions of a sample the loss counts: all, or those that hold text (no rows of an edge), behind a prompt. The
+// prompt's length is drawn per sample, evenly from 0 to 2·prompt of these positions. The counted positions are the last
+// ones of the sample then; the loss is the mean over those of the whole batch, at least one.
+enum class LossTokens : std::uint8_t { all, text };
+std::string_view name_of(LossTokens);
+struct LossSettings {
+  LossTokens tokens = LossTokens::all;
+  double prompt = 0;
 };
 
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b };  // interleaved is vpp > 1
@@ -191,6 +216,7 @@ struct Scenario {
   ModuleGraph model;
   std::vector<ModuleLayout> layout_by_module;
   Batch batch;
+  LossSettings loss;
   Pass pass = Pass::train;
   Schedule schedule;
   Overlap overlap;
@@ -208,6 +234,13 @@ struct Scenario {
   int micro_batches(std::size_t module) const {
     return static_cast<int>(batch.global / (batch.micro * layout_by_module[module].dp));
   }
+  // Whether no sample of a micro-batch has items, on any data-parallel rank. All modules have the same dp.
+  bool text_only(int micro_batch) const {
+    return batch.text_only.contains(micro_batch * batch.micro * layout_by_module.front().dp);
+  }
 };
+
+// Throws InputError for a graph of several modules, which no executor runs yet.
+void require_one_module(const Scenario& scenario);
 
 }  // namespace meshweave

@@ -39,17 +39,54 @@ void cluster_fields(Fields& f, Cluster& cluster) {
       [&](Fields& g) { fabric_fields(g, cluster.fabric); }, "rail-400g");
 }
 
-void module_fields(Fields& f, TransformerShape& shape) {
+void module_fields(Fields& f, ModuleForm& form) {
+  TransformerShape& shape = form.shape;
   f.base({zoo_key, "the model whose shape this module has, where the keys beside it do not change it"}, Library::models,
          shape.zoo, [&](Fields& g) { shape_fields(g, shape); });
   shape_fields(f, shape);
-  f.unsupported({"inside", "a module inside another"});
-  f.unsupported({"item_tokens", "a module over items"});
+  f.text({"inside", "the module in whose pipeline stages this one stands, with that one's layout", Need::absent},
+         form.inside);
+  f.choice({"recompute", "inside another module: as of a layout; default: that of the host's", Need::absent},
+           form.recompute, {Recompute::none, Recompute::selective, Recompute::full});
+  f.flag({"frozen", "the parameters are not trained"}, form.frozen);
+  f.where(shape.kind == ModuleKind::encoder, "an encoder (\"kind\": \"encoder\")", [&](Fields& g) {
+    g.integer({"items", "items of a sample; default: as many as the fraction of the edge asks for", Need::derived},
+              form.items, {1, 1 << 24});
+    g.choice({"cp_items", "the host's cp ranks compute all items each, or divide them"}, form.cp_items,
+             {CpItems::replicated, CpItems::divided});
+    g.flag({"pad_heads", "heads that are zero fill up what tp does not divide"}, form.pad_heads);
+  });
+}
+
+void edge_fields(Fields& f, EdgeForm& edge) {
+  f.text({"from", "the module whose rows it carries", Need::required}, edge.from);
+  f.text({"to", "the module that takes them", Need::required}, edge.to);
+  f.number({"fraction", "share of the language model's tokens that come over this edge", Need::absent}, edge.fraction,
+           {0, 1, true});
+  f.integer({"merge", "tokens of the encoder that make one of the language model; default: 1", Need::absent},
+            edge.merge, {1, 1 << 16});
+}
+
+void text_only_fields(Fields& f, TextOnly& text_only) {
+  f.integer({"samples", "how many of the samples have no items: the last ones", Need::absent}, text_only.samples,
+            {1, largest_batch});
+  f.integer({"every", "of how many consecutive samples; default: of the step's", Need::absent}, text_only.every,
+            {1, largest_batch});
 }
 
 void batch_fields(Fields& f, Batch& batch) {
   f.integer({"global", "samples per step", Need::required}, batch.global, {1, largest_batch});
   f.integer({"micro", "samples per micro-batch and data-parallel rank"}, batch.micro, {1, largest_batch});
+  f.object(
+      {"text_only", "samples without items", Need::absent}, [&](Fields& g) { text_only_fields(g, batch.text_only); },
+      "samples");
+}
+
+void loss_fields(Fields& f, LossSettings& loss) {
+  f.choice({"tokens", "positions that the loss counts: all, or those that hold text"}, loss.tokens,
+           {LossTokens::all, LossTokens::text});
+  f.number({"prompt", "mean share of these that are a prompt, which is not counted; its length differs by sample"},
+           loss.prompt, {0, 0.5});
 }
 
 void stage_fields(Fields& f, LayoutForm& form) {
@@ -215,11 +252,13 @@ void scenario_fields(Fields& f, ScenarioForm& form) {
          form.baseline);
   f.object({"cluster", "what it runs on", Need::required}, [&](Fields& g) { cluster_fields(g, s.cluster); });
   f.named({"model", "the modules that are trained, by name", Need::required}, form.modules, module_fields);
-  f.unsupported({"edges", "a graph of several modules"});
+  f.list({"edges", "which module feeds which: [ from, to ], or an object"}, form.edges, edge_fields, {"from", "to"});
   f.object({"batch", "samples", Need::required}, [&](Fields& g) { batch_fields(g, s.batch); });
   f.named({"layout", "the parallel layout of each module, by its name", Need::required}, form.layouts, layout_fields);
   f.choice({"pass", "train, or forward only: with output layer and loss, as in an evaluation"}, s.pass,
            {Pass::train, Pass::forward});
+  f.object(
+      {"loss", "what is trained for"}, [&](Fields& g) { loss_fields(g, s.loss); }, "tokens");
   f.object({"schedule", "order of the micro-batches"}, [&](Fields& g) { schedule_fields(g, s.schedule); });
   f.unsupported({"boundary", "a boundary between modules"});
   f.object({"overlap", "what runs side by side"}, [&](Fields& g) { overlap_fields(g, s.overlap); });

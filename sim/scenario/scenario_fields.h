@@ -13,6 +13,25 @@
 
 namespace meshweave {
 
+// Enumerators that no file can name, for what is left open.
+constexpr auto unset_recompute = static_cast<Recompute>(255);
+
+struct ModuleForm {
+  TransformerShape shape;                 // heads as given, without padding
+  std::string inside;                     // the host's name; empty: the module has a layout of its own
+  Recompute recompute = unset_recompute;  // inside a host
+  std::int64_t items = 0;                 // encoder; 0: to be filled in
+  CpItems cp_items = CpItems::replicated;
+  bool pad_heads = false;
+  bool frozen = false;
+};
+
+struct EdgeForm {
+  std::string from, to;
+  double fraction = unset_number;
+  std::int64_t merge = 0;  // 0: left open
+};
+
 struct LayoutForm {
   LayoutForm() { layout.dp = layout.cp.ulysses = 0; }
 
@@ -40,8 +59,9 @@ struct ScenarioForm {
   std::string schema;    // "$schema", kept as given
   std::string baseline;  // path, relative to the file
   Scenario scenario;     // the sections that need no resolution stand here already
-  std::vector<std::pair<std::string, TransformerShape>> modules;
-  std::vector<std::pair<std::string, LayoutForm>> layouts;
+  std::vector<std::pair<std::string, ModuleForm>> modules;
+  std::vector<EdgeForm> edges;
+  std::vector<std::pair<std::string, LayoutForm>> layouts;  // of the modules that are not inside another
   std::vector<PerturbForm> perturb;
   std::int64_t seed = 1;
   Published published;

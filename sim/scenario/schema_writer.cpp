@@ -63,7 +63,7 @@ void SchemaWriter::add(const Key& key, Json schema) {
   Json described = object_of({{"description", text_of(key.meaning)}});
   for (std::size_t i = 0; i < schema.items.size(); ++i) described.add(schema.keys[i], std::move(schema.items[i]));
   properties_.add(key.name, std::move(described));
-  if (key.need == Need::required) required_.emplace_back(key.name);
+  if (key.need == Need::required && !one_sort_) required_.emplace_back(key.name);
 }
 
 void SchemaWriter::add_with_default(const Key& key, Json schema, Json default_value) {
@@ -156,9 +156,17 @@ void SchemaWriter::base(const Key& key, Library library, std::string&, const Vis
   add(key, reference_to(library, visit));
 }
 
-void SchemaWriter::list(const Key& key, const Items& items) {
+void SchemaWriter::list(const Key& key, const Items& items, std::initializer_list<std::string_view> pair) {
   items.add({});
   Json item = nested([&](Fields& fields) { items.visit(fields, 0); }, false);
+  if (pair.size() > 0) {
+    const Json size = Json::make(static_cast<std::int64_t>(pair.size()));
+    Json names = object_of({{"type", text_of("array")},
+                            {"items", object_of({{"type", text_of("string")}})},
+                            {"minItems", size},
+                            {"maxItems", size}});
+    item = any_of({std::move(names), std::move(item)});
+  }
   add(key, object_of({{"type", text_of("array")}, {"items", std::move(item)}}));
 }
 
@@ -166,6 +174,13 @@ void SchemaWriter::named(const Key& key, const Items& items) {
   items.add({});
   Json item = nested([&](Fields& fields) { items.visit(fields, 0); }, false);
   add(key, object_of({{"type", text_of("object")}, {"additionalProperties", std::move(item)}}));
+}
+
+void SchemaWriter::where(bool, std::string_view, const Visit& visit) {
+  const bool outer = one_sort_;
+  one_sort_ = true;
+  visit(*this);
+  one_sort_ = outer;
 }
 
 void SchemaWriter::only(const Key& key, std::int64_t value) { add(key, object_of({{"const", Json::make(value)}})); }

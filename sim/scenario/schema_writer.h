@@ -28,8 +28,9 @@ class SchemaWriter : public Fields {
   void entry(const Key& key, Library library, std::string& name, const Visit& visit,
              std::string_view fallback) override;
   void base(const Key& key, Library library, std::string& name, const Visit& visit) override;
-  void list(const Key& key, const Items& items) override;
+  void list(const Key& key, const Items& items, std::initializer_list<std::string_view> pair) override;
   void named(const Key& key, const Items& items) override;
+  void where(bool applies, std::string_view owner, const Visit& visit) override;
   void only(const Key& key, std::int64_t value) override;
   void unsupported(const Key& key) override;
 
@@ -49,6 +50,7 @@ class SchemaWriter : public Fields {
 
   Json& definitions_;
   bool inside_entry_;
+  bool one_sort_ = false;  // the fields that are visited belong to some of these objects
   Json properties_ = Json::make_object();
   std::vector<std::string> required_;
   std::string base_key_;  // the key that may give the required fields; empty without

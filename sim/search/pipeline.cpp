@@ -74,12 +74,14 @@ double RunOutcome::wall_s() const {
 }
 
 Program lower_verified(const Scenario& scenario, const InterruptFlag* interrupt) {
+  require_one_module(scenario);
   Program program = lower(scenario, make_plan(scenario), interrupt);
   require_verified(program, interrupt);
   return program;
 }
 
 RunOutcome prepare_run(Scenario scenario, const RunSettings& settings) {
+  require_one_module(scenario);
   RunOutcome run;
   run.scenario = std::move(scenario);
   run.executor = settings.executor;

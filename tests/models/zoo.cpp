@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 
 #include "models/transformer.h"
@@ -52,6 +53,86 @@ TEST_CASE("zoo models round to the published parameter counts") {
   }
 }
 
+// Parameters by the closed form of a vision transformer with LayerNorm and biases:
+//   w·h + h  +  n·h  +  L·(12h² + 13h)  +  2h        w features of a patch, n positions, ffn 4h
+std::int64_t vision_transformer(std::int64_t h, std::int64_t layers, std::int64_t width, std::int64_t positions) {
+  return width * h + h + positions * h + layers * (12 * h * h + 13 * h) + 2 * h;
+}
+
+TEST_CASE("encoders of the heterogeneous-parallelism paper have the sizes in their names") {
+  const struct {
+    const char* name;
+    std::int64_t hidden, layers;
+    double parameters;
+  } encoders[] = {{"vit-1b", 1536, 40, 1.1e9},
+                  {"vit-3b", 2560, 36, 2.8e9},
+                  {"vit-7.2b", 3584, 47, 7.2e9},
+                  {"vit-12b", 4608, 48, 12.2e9}};
+  for (const auto& e : encoders) {
+    CAPTURE(e.name);
+    const TransformerShape shape = read_zoo(e.name);
+    CHECK(shape.kind == ModuleKind::encoder);
+    CHECK(shape.sequence == 32 * 32);
+    CHECK(shape.input_width == 14 * 14 * 3);
+    CHECK(shape.heads * 64 == shape.hidden);
+    CHECK(size_of(shape) == vision_transformer(e.hidden, e.layers, 588, 1024));
+    CHECK(static_cast<double>(size_of(shape)) == Approx(e.parameters).margin(0.06e9));
+    // A token: 24h² in a layer and 4·n·h for attention over n = 1024 tokens; 2·w·h for the patch.
+    const double h = static_cast<double>(e.hidden);
+    CHECK(forward_flops_per_token(shape, 0) ==
+          Approx(static_cast<double>(e.layers) * (24 * h * h + 4 * 1024 * h) + 2 * 588 * h).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("InternViT-6B has its published size, with 45 layers and with the 48 of the first version") {
+  // A layer: 12h² weights, biases 3h + h + 4h + h, two gains of RMSNorm 2h.
+  TransformerShape shape = read_zoo("internvit-6b");
+  const std::int64_t h = 3200;
+  CHECK(size_of(shape) == 588 * h + h + 1024 * h + 45 * (12 * h * h + 11 * h) + h);
+  CHECK(static_cast<double>(size_of(shape)) == Approx(shape.published_parameters).margin(0.005e9));
+  shape.layers = 48;  // InternVL-Chat-V1-1's model card: "ViT 5.91B", at 448 pixels
+  CHECK(static_cast<double>(size_of(shape)) == Approx(5.91e9).margin(0.005e9));
+}
+
+TEST_CASE("CLIP ViT-L/14 lacks its class token and the norm in front of the layers") {
+  // The vision tower of openai/clip-vit-large-patch14-336 has 303,507,456 parameters: beside ours a class token of 1024
+  // with its position and a LayerNorm of 2048, and no bias of 1024 at the patches.
+  const TransformerShape shape = read_zoo("clip-vit-l14-336");
+  CHECK(size_of(shape) == vision_transformer(1024, 24, 588, 576));
+  CHECK(size_of(shape) + 1024 + 1024 + 2048 - 1024 == 303'507'456);
+  CHECK(shape.sequence == (336 / 14) * (336 / 14));
+}
+
+TEST_CASE("the encoder of Whisper large-v3 lacks its first convolution") {
+  // Two convolutions of width 3, 128·3·1280 + 1280 and 1280·3·1280 + 1280; positions 1500·1280; 32 layers of
+  // 12h² + 13h − h, since keys have no bias; a LayerNorm: 636,968,960.
+  const TransformerShape shape = read_zoo("whisper-large-v3-encoder");
+  const std::int64_t h = 1280;
+  const std::int64_t first = 128 * 3 * h + h;
+  const std::int64_t published = first + 3 * h * h + h + 1500 * h + 32 * (12 * h * h + 12 * h) + 2 * h;
+  CHECK(published == 636'968'960);
+  CHECK(size_of(shape) == published - first + 32 * h);
+}
+
+TEST_CASE("a projector of two layers has the size of InternVL-Chat-V1-1's, without its norm") {
+  // Its model card says "MLP 91.78M": a LayerNorm over 4·3200 features, 12800 → 5120 → 5120 with biases.
+  TransformerShape shape = read_zoo("mlp-2");
+  CHECK(shape.kind == ModuleKind::projector);
+  shape.input_width = 4 * 3200;
+  shape.hidden = shape.ffn = 5120;
+  CHECK(size_of(shape) + 2 * 12800 == 91'786'240);
+}
+
+TEST_CASE("language models for the heterogeneous-parallelism paper") {
+  // Its 7B, 14B, 32B, 70B and 120B, read as Llama-2-7B, Qwen2.5, Llama-3-70B and Megatron's 119B.
+  const std::map<std::string, double> sizes = {
+      {"llama2-7b", 7e9}, {"qwen2.5-14b", 14e9}, {"qwen2.5-32b", 32e9}, {"llama3-70b", 70e9}, {"megatron-119b", 120e9}};
+  for (const auto& [name, size] : sizes) {
+    CAPTURE(name);
+    CHECK(static_cast<double>(size_of(read_zoo(name))) == Approx(size).epsilon(0.06));
+  }
+}
+
 TEST_CASE("the smallest model of the Megatron-LM README is a little larger than its name") {
   // 24·12·2048² + 13·24·2048 + (2·131072 + 4096 + 2)·2048 = 1,753,862,144, printed as 1.7B.
   CHECK(size_of(read_zoo("megatron-1.7b")) == 1'753'862'144);
@@ -65,11 +146,16 @@ TEST_CASE("the TSP paper's model has 16 h² weights per layer") {
 }
 
 TEST_CASE("every zoo entry is covered") {
+  const std::set<std::string> others = {"megatron-1.7b", "tsp-7b",           "vit-1b",
+                                        "vit-3b",        "vit-7.2b",         "vit-12b",
+                                        "internvit-6b",  "clip-vit-l14-336", "whisper-large-v3-encoder",
+                                        "mlp-2"};
   for (const std::string& name : names_in(Library::models)) {
     CAPTURE(name);
-    CHECK((published.count(name) == 1 || name == "megatron-1.7b" || name == "tsp-7b"));
+    CHECK(published.count(name) + others.count(name) == 1);
+    CHECK_FALSE(read_zoo(name).source.empty());
   }
-  CHECK(names_in(Library::models).size() == published.size() + 2);
+  CHECK(names_in(Library::models).size() == published.size() + others.size());
 }
 
 TEST_CASE("Nemotron-4 15B splits into the published parts") {
