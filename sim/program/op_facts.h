@@ -118,7 +118,7 @@ constexpr std::array<OpFacts, op_kind_count> op_facts = [] {
   return std::array<OpFacts, op_kind_count>{{
       // clang-format off
     // kind                   name                      reads     writes    adds    priced as        traits
-    {matmul,                 "matmul",                 {2, any}, {1, any}, may,    product},
+    {matmul,                 "matmul",                 {2, any}, {1, any}, may,    product,         bias},
     {bias_gradient,          "bias-gradient",          {1, any}, {1, 1},   may,    elementwise},
     {attention,              "attention",              {3, 3},   {1, 3},   never,  fused_attention, extras},
     {attention_backward,     "attention-backward",     {6, 7},   {3, 3},   never,  fused_attention},

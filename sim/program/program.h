@@ -68,7 +68,7 @@ struct Dimension {
   std::int64_t size = 1;
   AxisMask sharded_over = 0;
   // A rank sums over all visitors by itself: a contraction with one is no partial sum over the ranks.
-  HeldPart held;
+  HeldPart held{};
   // Rows are in zigzag order over this many parts: of 2n segments of the sequence part p holds p and 2n − 1 − p. 0: in
   // the order of the sequence.
   std::uint16_t zigzag = 0;

@@ -172,8 +172,8 @@ double model_flops_of_step(const Scenario& scenario) {
   double flops = 0;
   for (std::size_t v = 0; v < num_vertices(scenario.model); ++v) {
     const std::int64_t samples = v == sink ? scenario.batch.global : scenario.batch.samples_with_items();
-    flops += model_flops_per_sample(scenario.model, v, rows, scenario.pass == Pass::train) *
-             static_cast<double>(samples);
+    flops +=
+        model_flops_per_sample(scenario.model, v, rows, scenario.pass == Pass::train) * static_cast<double>(samples);
   }
   return flops;
 }

@@ -46,18 +46,18 @@ using Rows = std::vector<std::int64_t>;
 
 TEST_CASE("In zigzag order part p holds segments p and 2n - 1 - p") {
   OneBody b({.cp = 2}, "cp");
-  const std::uint32_t part = b.view({{4, mask_of(Axis::cp), 0, 2}}, 4, 0, 1);
+  const std::uint32_t part = b.view({{4, mask_of(Axis::cp), {}, 2}}, 4, 0, 1);
   // A sequence of 8 in 4 segments of 2.
   CHECK(b.rows(0, part) == Rows{0, 1, 6, 7});
   CHECK(b.rows(1, part) == Rows{2, 3, 4, 5});
-  const std::uint32_t gathered = b.view({{8, 0, 0, 2}}, 8, 0, 1);
+  const std::uint32_t gathered = b.view({{8, 0, {}, 2}}, 8, 0, 1);
   CHECK(b.rows(1, gathered) == Rows{0, 1, 6, 7, 2, 3, 4, 5});
 }
 
 TEST_CASE("Sequence parallelism splits a part of the zigzag order, tp is the minor axis") {
   OneBody b({.tp = 2, .cp = 2}, "tp-cp");
   const std::uint32_t share =
-      b.view({{2, static_cast<AxisMask>(mask_of(Axis::cp) | mask_of(Axis::tp)), 0, 2}}, 2, 0, 1);
+      b.view({{2, static_cast<AxisMask>(mask_of(Axis::cp) | mask_of(Axis::tp)), {}, 2}}, 2, 0, 1);
   CHECK(b.rows(0, share) == Rows{0, 1});  // cp 0, tp 0
   CHECK(b.rows(1, share) == Rows{6, 7});
   CHECK(b.rows(2, share) == Rows{2, 3});
@@ -72,7 +72,7 @@ TEST_CASE("A piece that is gathered over tp stays in the part of its context-par
   CHECK(b.rows(0, piece) == Rows{2, 3, 6, 7});
   CHECK(b.rows(2, piece) == Rows{10, 11, 14, 15});
   // In zigzag order cp 1 holds rows 4 to 11.
-  const std::uint32_t zigzag = b.view({{4, mask_of(Axis::cp), 0, 2}}, 8, 4, 2);
+  const std::uint32_t zigzag = b.view({{4, mask_of(Axis::cp), {}, 2}}, 8, 4, 2);
   CHECK(b.rows(2, zigzag) == Rows{6, 7, 10, 11});
 }
 
