@@ -27,6 +27,8 @@ int find_module(const ModuleGraph& graph, const std::string& name) {
 std::vector<int> named_hosts(const ScenarioForm& form, const ReportAt& report) {
   const ModuleGraph& graph = form.scenario.model;
   std::vector<int> hosts;
+  std::vector<std::string> names;
+  for (const auto& [name, module] : form.modules) names.push_back(name);
   for (std::size_t v = 0; v < num_vertices(graph); ++v) {
     const std::string& host = form.modules[v].second.inside;
     const std::string at = pointer_to("/model", graph[v].name) + "/inside";
@@ -36,7 +38,7 @@ std::vector<int> named_hosts(const ScenarioForm& form, const ReportAt& report) {
     if (graph[v].shape.kind == ModuleKind::language)
       report(at, "the language model has a layout of its own: others stand inside it");
     else if (found < 0)
-      report(at, fmt::format("there is no module \"{}\"", host));
+      report(at, fmt::format("there is no module \"{}\"", host), fmt::format("the modules are {}", fmt::join(names, ", ")));
     else if (found == static_cast<int>(v))
       report(at, "a module cannot stand inside itself");
   }
@@ -72,6 +74,10 @@ void resolve_host(ScenarioForm& form, const std::vector<int>& hosts, std::size_t
   graph[v].host_stage = precedes(graph, hosted, host) ? HostStage::first : HostStage::last;
 }
 
+bool covers(const ModuleLayout& layout, const Cluster& cluster) {
+  return layout.rank_offset == 0 && (layout.rank_count == 0 || layout.rank_count == cluster.ranks());
+}
+
 // Its own layout, or a host's, and not both.
 void check_placement(const ScenarioForm& form, std::size_t v, const ReportAt& report) {
   const ModuleGraph& graph = form.scenario.model;
@@ -79,7 +85,7 @@ void check_placement(const ScenarioForm& form, std::size_t v, const ReportAt& re
   const std::string& name = graph[v].name;
   const LayoutForm* layout = find_layout(form, name);
   if (!module.inside.empty()) {
-    if (layout)
+    if (layout && graph[v].shape.kind != ModuleKind::language)
       report.at_key(pointer_to("/layout", name),
                     fmt::format("\"{}\" stands inside \"{}\", whose layout it has", name, module.inside),
                     "leave the layout out; \"recompute\" may stand beside \"inside\"");
@@ -94,7 +100,7 @@ void check_placement(const ScenarioForm& form, std::size_t v, const ReportAt& re
     report.at_key(pointer_to("/layout", name),
                   "a later version places modules on their own ranks (this one has all inside the language model)",
                   fmt::format("\"inside\" of \"{}\" names its host", name));
-  } else if (num_vertices(graph) > 1 && (layout->layout.rank_offset != 0 || layout->layout.rank_count != 0)) {
+  } else if (num_vertices(graph) > 1 && !covers(layout->layout, form.scenario.cluster)) {
     report(pointer_to("/layout", name) + "/ranks",
            "a later version places modules on their own ranks (in this one all share the cluster)", "leave it out");
   }

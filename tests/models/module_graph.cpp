@@ -34,7 +34,7 @@ ModuleGraph one_encoder() {
   encoder.layers = 2;
   encoder.heads = encoder.kv_heads = 2;
   encoder.head_dim = 2;
-  encoder.ffn = 8;
+  encoder.ffn = 16;
   encoder.sequence = encoder.max_positions = 6;
   encoder.input_width = 10;
   g[0].items = g[1].items = 3;
