@@ -38,7 +38,8 @@ std::vector<int> named_hosts(const ScenarioForm& form, const ReportAt& report) {
     if (graph[v].shape.kind == ModuleKind::language)
       report(at, "the language model has a layout of its own: others stand inside it");
     else if (found < 0)
-      report(at, fmt::format("there is no module \"{}\"", host), fmt::format("the modules are {}", fmt::join(names, ", ")));
+      report(at, fmt::format("there is no module \"{}\"", host),
+             fmt::format("the modules are {}", fmt::join(names, ", ")));
     else if (found == static_cast<int>(v))
       report(at, "a module cannot stand inside itself");
   }
